@@ -1,0 +1,324 @@
+"""The only list of IR ops: name, operands, parameters, shape rule.
+
+An op is one ``ggml_*`` call, or one of the few coarse ops whose best graph only
+the runtime can choose (``attention``, ``update_and_attend``). Codes are stable:
+ops are appended, never renumbered or changed, so that an old ``.pte`` runs on a
+newer runtime. ``OPSET_VERSION`` grows with each addition.
+
+The C++ table is generated from this file: ``python -m executorch_ggml.ir.generate``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from executorch_ggml.ir import shape_rules as rules
+from executorch_ggml.ir.shape_rules import ShapeRule
+
+OPSET_VERSION: Final = 1
+
+
+class Unary(IntEnum):
+    """Element-wise functions; the values are those of ``enum ggml_unary_op`` by name."""
+
+    ABS = 0
+    SGN = 1
+    NEG = 2
+    STEP = 3
+    TANH = 4
+    ELU = 5
+    RELU = 6
+    SIGMOID = 7
+    GELU = 8
+    GELU_QUICK = 9
+    SILU = 10
+    HARDSWISH = 11
+    HARDSIGMOID = 12
+    EXP = 13
+    EXPM1 = 14
+    SOFTPLUS = 15
+    GELU_ERF = 16
+    FLOOR = 17
+    CEIL = 18
+    ROUND = 19
+    TRUNC = 20
+
+
+class Glu(IntEnum):
+    """Gated units ``act(a) * b``."""
+
+    REGLU = 0
+    GEGLU = 1
+    SWIGLU = 2
+    GEGLU_ERF = 3
+    GEGLU_QUICK = 4
+
+
+class RopeMode(IntEnum):
+    """NORMAL rotates adjacent pairs (2i, 2i+1); NEOX rotates halves (i, i + n/2)."""
+
+    NORMAL = 0
+    NEOX = 2
+
+
+class Pool(IntEnum):
+    MAX = 0
+    AVG = 1
+
+
+class ParamKind(IntEnum):
+    INT = 0  # a constant
+    DIM = 1  # an expression over symbols
+    FLOAT = 2
+    BOOL = 3
+
+
+@dataclass(frozen=True)
+class Operand:
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    kind: ParamKind = ParamKind.INT
+    default: int | float | None = None
+    #: Names for the values of an INT that is an enumeration.
+    enum: type[IntEnum] | None = None
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One op. ``params`` of kind FLOAT are stored apart; the order within each list counts."""
+
+    code: int
+    name: str
+    operands: tuple[Operand, ...]
+    params: tuple[Param, ...]
+    infer: ShapeRule
+    doc: str
+    #: The result aliases the first operand's memory (views, and writes into a state).
+    is_view: bool = False
+    #: The call writes state: it must stay, in order, even if its result is unused.
+    has_side_effect: bool = False
+    since: int = 1
+
+    @property
+    def int_params(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.kind is not ParamKind.FLOAT)
+
+    @property
+    def float_params(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.kind is ParamKind.FLOAT)
+
+
+def _operands(text: str) -> tuple[Operand, ...]:
+    """``"w x mask?"``: names in order, ``?`` marks an optional one."""
+    return tuple(Operand(n.rstrip("?"), n.endswith("?")) for n in text.split())
+
+
+def _ints(text: str, default: int | None = None) -> tuple[Param, ...]:
+    return tuple(Param(n, ParamKind.INT, default) for n in text.split())
+
+
+def _dims(text: str, default: int | None = None) -> tuple[Param, ...]:
+    return tuple(Param(n, ParamKind.DIM, default) for n in text.split())
+
+
+def _float(name: str, default: float | None = None) -> tuple[Param, ...]:
+    return (Param(name, ParamKind.FLOAT, default),)
+
+
+def _enum(name: str, enum: type[IntEnum]) -> tuple[Param, ...]:
+    return (Param(name, ParamKind.INT, None, enum),)
+
+
+def _bool(name: str, default: bool) -> tuple[Param, ...]:
+    return (Param(name, ParamKind.BOOL, int(default)),)
+
+
+_NE = _dims("ne0 ne1 ne2 ne3")
+_CONV = _ints("stride0 stride1") + _ints("padding0 padding1", 0) + _ints("dilation0 dilation1", 1)
+
+_TABLE: Final[tuple[OpDef, ...]] = (
+    # --- views -------------------------------------------------------------------
+    OpDef(1, "reshape", _operands("x"), _NE, rules.reshape, "ggml_reshape_4d", is_view=True),
+    OpDef(
+        2,
+        "permute",
+        _operands("x"),
+        _ints("axis0 axis1 axis2 axis3"),
+        rules.permute,
+        "ggml_permute: dim i of x becomes dim axis_i",
+        is_view=True,
+    ),
+    OpDef(
+        3,
+        "view",
+        _operands("x"),
+        _NE + _dims("stride1 stride2 stride3 offset"),
+        rules.view,
+        "ggml_view_4d; strides and offset in elements, counted from the start of x's data",
+        is_view=True,
+    ),
+    # --- copies ------------------------------------------------------------------
+    OpDef(10, "cont", _operands("x"), (), rules.cont, "ggml_cont"),
+    OpDef(11, "cast", _operands("x"), _ints("dtype"), rules.cast, "ggml_cast"),
+    OpDef(12, "repeat", _operands("x"), _NE, rules.repeat, "ggml_repeat_4d"),
+    OpDef(13, "concat", _operands("a b"), _ints("axis"), rules.concat, "ggml_concat"),
+    OpDef(
+        14,
+        "pad",
+        _operands("x"),
+        _ints("before0 after0 before1 after1 before2 after2 before3 after3", 0),
+        rules.pad,
+        "ggml_pad_ext with zeros",
+    ),
+    # --- rows and state -------------------------------------------------------------
+    OpDef(20, "get_rows", _operands("table ids"), (), rules.get_rows, "ggml_get_rows, ids checked"),
+    OpDef(
+        21,
+        "set_rows",
+        _operands("state x ids"),
+        (),
+        rules.set_rows,
+        "ggml_set_rows, ids checked",
+        is_view=True,
+        has_side_effect=True,
+    ),
+    OpDef(
+        22,
+        "assign",
+        _operands("state x"),
+        (),
+        rules.assign,
+        "ggml_cpy into the state",
+        is_view=True,
+        has_side_effect=True,
+    ),
+    # --- element-wise -------------------------------------------------------------------
+    OpDef(30, "add", _operands("a b"), (), rules.binary, "ggml_add"),
+    OpDef(31, "sub", _operands("a b"), (), rules.binary, "ggml_sub"),
+    OpDef(32, "mul", _operands("a b"), (), rules.binary, "ggml_mul"),
+    OpDef(33, "div", _operands("a b"), (), rules.binary, "ggml_div"),
+    OpDef(
+        34,
+        "scale",
+        _operands("x"),
+        _float("scale", 1.0) + _float("bias", 0.0),
+        rules.contiguous_unary,
+        "ggml_scale_bias: x * scale + bias",
+    ),
+    OpDef(
+        35,
+        "clamp",
+        _operands("x"),
+        _float("min") + _float("max"),
+        rules.contiguous_unary,
+        "ggml_clamp",
+    ),
+    OpDef(36, "sqr", _operands("x"), (), rules.unary, "ggml_sqr"),
+    OpDef(37, "sqrt", _operands("x"), (), rules.unary, "ggml_sqrt"),
+    OpDef(38, "log", _operands("x"), (), rules.unary, "ggml_log"),
+    OpDef(39, "sin", _operands("x"), (), rules.unary, "ggml_sin"),
+    OpDef(40, "cos", _operands("x"), (), rules.unary, "ggml_cos"),
+    OpDef(41, "unary", _operands("x"), _enum("kind", Unary), rules.unary, "ggml_unary"),
+    OpDef(
+        42,
+        "leaky_relu",
+        _operands("x"),
+        _float("negative_slope"),
+        rules.contiguous_unary,
+        "ggml_leaky_relu",
+    ),
+    OpDef(43, "glu", _operands("a b"), _enum("kind", Glu), rules.glu, "ggml_glu_split: act(a) * b"),
+    # --- reductions and norms -------------------------------------------------------------
+    OpDef(50, "sum_rows", _operands("x"), (), rules.reduce_rows, "ggml_sum_rows"),
+    OpDef(51, "mean_rows", _operands("x"), (), rules.reduce_rows, "ggml_mean"),
+    OpDef(52, "sum", _operands("x"), (), rules.reduce_all, "ggml_sum"),
+    OpDef(53, "argmax", _operands("x"), (), rules.argmax, "ggml_argmax, per row"),
+    OpDef(54, "cumsum", _operands("x"), (), rules.contiguous_unary, "ggml_cumsum over ne[0]"),
+    OpDef(60, "norm", _operands("x"), _float("eps"), rules.norm, "ggml_norm over ne[0]"),
+    OpDef(61, "rms_norm", _operands("x"), _float("eps"), rules.norm, "ggml_rms_norm over ne[0]"),
+    OpDef(
+        62,
+        "group_norm",
+        _operands("x"),
+        _ints("n_groups") + _float("eps"),
+        rules.contiguous_unary,
+        "ggml_group_norm over ne[0], ne[1] and the channels ne[2] of a group",
+    ),
+    OpDef(63, "l2_norm", _operands("x"), _float("eps"), rules.norm, "ggml_l2_norm over ne[0]"),
+    OpDef(
+        64,
+        "soft_max",
+        _operands("x mask?"),
+        _float("scale", 1.0),
+        rules.soft_max,
+        "ggml_soft_max_ext over ne[0] of x * scale + mask",
+    ),
+    # --- products, rotation, attention --------------------------------------------------------
+    OpDef(70, "mul_mat", _operands("w x"), (), rules.mul_mat, "ggml_mul_mat with F32 precision"),
+    OpDef(
+        71,
+        "rope",
+        _operands("x positions freq_factors?"),
+        _ints("n_dims")
+        + _enum("mode", RopeMode)
+        + _ints("original_context", 0)
+        + _float("freq_base", 10000.0)
+        + _float("freq_scale", 1.0)
+        + _float("ext_factor", 0.0)
+        + _float("attn_factor", 1.0)
+        + _float("beta_fast", 32.0)
+        + _float("beta_slow", 1.0),
+        rules.rope,
+        "ggml_rope_ext",
+    ),
+    OpDef(
+        72,
+        "attention",
+        _operands("q k v mask?"),
+        _bool("causal", False) + _float("scale"),
+        rules.attention,
+        "softmax(scale * q k^T + mask) v, explicit or ggml_flash_attn_ext; causal is "
+        "lower-right aligned to the last query and key",
+    ),
+    OpDef(
+        73,
+        "update_and_attend",
+        _operands("q k v positions mask? sinks? sequences?"),
+        _ints("state")
+        + _bool("causal", True)
+        + _bool("update", True)
+        + _float("scale")
+        + _float("softcap", 0.0),
+        rules.update_and_attend,
+        "writes k and v to rows `positions` of KvCache state `state` and attends over it; "
+        "positions must be a program argument (possibly reshaped)",
+        has_side_effect=True,
+    ),
+    # --- convolution ------------------------------------------------------------------------
+    OpDef(80, "conv_2d", _operands("kernel x"), _CONV, rules.conv_2d, "ggml_conv_2d"),
+    OpDef(
+        81, "conv_2d_dw", _operands("kernel x"), _CONV, rules.conv_2d_dw, "ggml_conv_2d_dw_direct"
+    ),
+    OpDef(
+        82,
+        "pool_2d",
+        _operands("x"),
+        _enum("kind", Pool)
+        + _ints("kernel0 kernel1 stride0 stride1")
+        + _ints("padding0 padding1", 0),
+        rules.pool_2d,
+        "ggml_pool_2d",
+    ),
+)
+
+OPSET: Final[dict[str, OpDef]] = {op.name: op for op in _TABLE}
+OPS_BY_CODE: Final[dict[int, OpDef]] = {op.code: op for op in _TABLE}
+
+assert len(OPSET) == len(OPS_BY_CODE) == len(_TABLE), "op names and codes must be unique"
