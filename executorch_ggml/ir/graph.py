@@ -123,7 +123,11 @@ class Graph:
     calls: list[Call] = field(default_factory=list)
 
     def input(
-        self, type: TensorType, scalar_type: int, sizes: Sequence[Dim], dim_order: Sequence[int] = ()
+        self,
+        type: TensorType,
+        scalar_type: int,
+        sizes: Sequence[Dim],
+        dim_order: Sequence[int] = (),
     ) -> Value:
         value = Value(type, ValueKind.INPUT)
         self.inputs.append(Argument(value, scalar_type, tuple(sizes), tuple(dim_order)))

@@ -105,6 +105,7 @@ class OpDef:
     #: The call writes state: it must stay, in order, even if its result is unused.
     has_side_effect: bool = False
     since: int = 1
+    n_outputs: int = 1
 
     @property
     def int_params(self) -> tuple[Param, ...]:

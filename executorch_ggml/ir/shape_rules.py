@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from executorch_ggml.ir.types import (
-    DType,
     Dim,
+    DType,
     IRError,
     TensorType,
     as_extents,

@@ -1,0 +1,1292 @@
+// Generated from executorch_ggml/ir/opset.py; do not edit. To regenerate:
+//   python -m executorch_ggml.ir.generate
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+
+namespace executorch_ggml {
+
+// A program that asks for a newer opset is refused.
+inline constexpr uint32_t kOpsetVersion = 1;
+
+// Codes are stable: they are part of the file format.
+enum class Op : uint16_t {
+  Reshape = 1,
+  Permute = 2,
+  View = 3,
+  Cont = 10,
+  Cast = 11,
+  Repeat = 12,
+  Concat = 13,
+  Pad = 14,
+  GetRows = 20,
+  SetRows = 21,
+  Assign = 22,
+  Add = 30,
+  Sub = 31,
+  Mul = 32,
+  Div = 33,
+  Scale = 34,
+  Clamp = 35,
+  Sqr = 36,
+  Sqrt = 37,
+  Log = 38,
+  Sin = 39,
+  Cos = 40,
+  Unary = 41,
+  LeakyRelu = 42,
+  Glu = 43,
+  SumRows = 50,
+  MeanRows = 51,
+  Sum = 52,
+  Argmax = 53,
+  Cumsum = 54,
+  Norm = 60,
+  RmsNorm = 61,
+  GroupNorm = 62,
+  L2Norm = 63,
+  SoftMax = 64,
+  MulMat = 70,
+  Rope = 71,
+  Attention = 72,
+  UpdateAndAttend = 73,
+  Conv2d = 80,
+  Conv2dDw = 81,
+  Pool2d = 82,
+};
+
+// Element-wise functions of Op::Unary.
+enum class Unary : uint8_t {
+  Abs = 0,
+  Sgn = 1,
+  Neg = 2,
+  Step = 3,
+  Tanh = 4,
+  Elu = 5,
+  Relu = 6,
+  Sigmoid = 7,
+  Gelu = 8,
+  GeluQuick = 9,
+  Silu = 10,
+  Hardswish = 11,
+  Hardsigmoid = 12,
+  Exp = 13,
+  Expm1 = 14,
+  Softplus = 15,
+  GeluErf = 16,
+  Floor = 17,
+  Ceil = 18,
+  Round = 19,
+  Trunc = 20,
+};
+
+// Gated units of Op::Glu: act(a) * b.
+enum class Glu : uint8_t {
+  Reglu = 0,
+  Geglu = 1,
+  Swiglu = 2,
+  GegluErf = 3,
+  GegluQuick = 4,
+};
+
+// Normal rotates pairs (2i, 2i + 1); Neox rotates halves (i, i + n / 2).
+enum class RopeMode : uint8_t {
+  Normal = 0,
+  Neox = 2,
+};
+
+// Kinds of Op::Pool2d.
+enum class Pool : uint8_t {
+  Max = 0,
+  Avg = 1,
+};
+
+// Int: a constant; Dim: an expression over symbols; Bool: the constant 0 or 1.
+enum class ParamKind : uint8_t {
+  Int = 0,
+  Dim = 1,
+  Bool = 3,
+};
+
+struct IntParam {
+  const char* name;
+  ParamKind kind;
+};
+
+struct OpInfo {
+  Op op;
+  const char* name;
+  uint8_t min_inputs;  // inputs from here on are optional
+  uint8_t max_inputs;
+  uint8_t n_ints;
+  uint8_t n_floats;
+  uint8_t n_outputs;
+  bool is_view;          // the result aliases the first input's memory
+  bool has_side_effect;  // writes state: stays, in order, even if its result is unused
+  uint32_t since;        // the opset version that added it
+  std::span<const char* const> inputs;  // names
+  std::span<const IntParam> ints;
+  std::span<const char* const> floats;  // names
+};
+
+// Positions in Call::ints and, for parameters that are numbers with a fraction,
+// in Call::floats.
+namespace params {
+
+namespace reshape {
+inline constexpr size_t kNe0 = 0;
+inline constexpr size_t kNe1 = 1;
+inline constexpr size_t kNe2 = 2;
+inline constexpr size_t kNe3 = 3;
+}  // namespace reshape
+
+namespace permute {
+inline constexpr size_t kAxis0 = 0;
+inline constexpr size_t kAxis1 = 1;
+inline constexpr size_t kAxis2 = 2;
+inline constexpr size_t kAxis3 = 3;
+}  // namespace permute
+
+namespace view {
+inline constexpr size_t kNe0 = 0;
+inline constexpr size_t kNe1 = 1;
+inline constexpr size_t kNe2 = 2;
+inline constexpr size_t kNe3 = 3;
+inline constexpr size_t kStride1 = 4;
+inline constexpr size_t kStride2 = 5;
+inline constexpr size_t kStride3 = 6;
+inline constexpr size_t kOffset = 7;
+}  // namespace view
+
+namespace cast {
+inline constexpr size_t kDtype = 0;
+}  // namespace cast
+
+namespace repeat {
+inline constexpr size_t kNe0 = 0;
+inline constexpr size_t kNe1 = 1;
+inline constexpr size_t kNe2 = 2;
+inline constexpr size_t kNe3 = 3;
+}  // namespace repeat
+
+namespace concat {
+inline constexpr size_t kAxis = 0;
+}  // namespace concat
+
+namespace pad {
+inline constexpr size_t kBefore0 = 0;
+inline constexpr size_t kAfter0 = 1;
+inline constexpr size_t kBefore1 = 2;
+inline constexpr size_t kAfter1 = 3;
+inline constexpr size_t kBefore2 = 4;
+inline constexpr size_t kAfter2 = 5;
+inline constexpr size_t kBefore3 = 6;
+inline constexpr size_t kAfter3 = 7;
+}  // namespace pad
+
+namespace scale {
+// in floats
+inline constexpr size_t kScale = 0;
+inline constexpr size_t kBias = 1;
+}  // namespace scale
+
+namespace clamp {
+// in floats
+inline constexpr size_t kMin = 0;
+inline constexpr size_t kMax = 1;
+}  // namespace clamp
+
+namespace unary {
+inline constexpr size_t kKind = 0;
+}  // namespace unary
+
+namespace leaky_relu {
+// in floats
+inline constexpr size_t kNegativeSlope = 0;
+}  // namespace leaky_relu
+
+namespace glu {
+inline constexpr size_t kKind = 0;
+}  // namespace glu
+
+namespace norm {
+// in floats
+inline constexpr size_t kEps = 0;
+}  // namespace norm
+
+namespace rms_norm {
+// in floats
+inline constexpr size_t kEps = 0;
+}  // namespace rms_norm
+
+namespace group_norm {
+inline constexpr size_t kNGroups = 0;
+// in floats
+inline constexpr size_t kEps = 0;
+}  // namespace group_norm
+
+namespace l2_norm {
+// in floats
+inline constexpr size_t kEps = 0;
+}  // namespace l2_norm
+
+namespace soft_max {
+// in floats
+inline constexpr size_t kScale = 0;
+}  // namespace soft_max
+
+namespace rope {
+inline constexpr size_t kNDims = 0;
+inline constexpr size_t kMode = 1;
+inline constexpr size_t kOriginalContext = 2;
+// in floats
+inline constexpr size_t kFreqBase = 0;
+inline constexpr size_t kFreqScale = 1;
+inline constexpr size_t kExtFactor = 2;
+inline constexpr size_t kAttnFactor = 3;
+inline constexpr size_t kBetaFast = 4;
+inline constexpr size_t kBetaSlow = 5;
+}  // namespace rope
+
+namespace attention {
+inline constexpr size_t kCausal = 0;
+// in floats
+inline constexpr size_t kScale = 0;
+}  // namespace attention
+
+namespace update_and_attend {
+inline constexpr size_t kState = 0;
+inline constexpr size_t kCausal = 1;
+inline constexpr size_t kUpdate = 2;
+// in floats
+inline constexpr size_t kScale = 0;
+inline constexpr size_t kSoftcap = 1;
+}  // namespace update_and_attend
+
+namespace conv_2d {
+inline constexpr size_t kStride0 = 0;
+inline constexpr size_t kStride1 = 1;
+inline constexpr size_t kPadding0 = 2;
+inline constexpr size_t kPadding1 = 3;
+inline constexpr size_t kDilation0 = 4;
+inline constexpr size_t kDilation1 = 5;
+}  // namespace conv_2d
+
+namespace conv_2d_dw {
+inline constexpr size_t kStride0 = 0;
+inline constexpr size_t kStride1 = 1;
+inline constexpr size_t kPadding0 = 2;
+inline constexpr size_t kPadding1 = 3;
+inline constexpr size_t kDilation0 = 4;
+inline constexpr size_t kDilation1 = 5;
+}  // namespace conv_2d_dw
+
+namespace pool_2d {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kKernel0 = 1;
+inline constexpr size_t kKernel1 = 2;
+inline constexpr size_t kStride0 = 3;
+inline constexpr size_t kStride1 = 4;
+inline constexpr size_t kPadding0 = 5;
+inline constexpr size_t kPadding1 = 6;
+}  // namespace pool_2d
+
+}  // namespace params
+
+// Positions in Call::inputs.
+namespace inputs {
+
+namespace reshape {
+inline constexpr size_t kX = 0;
+}  // namespace reshape
+
+namespace permute {
+inline constexpr size_t kX = 0;
+}  // namespace permute
+
+namespace view {
+inline constexpr size_t kX = 0;
+}  // namespace view
+
+namespace cont {
+inline constexpr size_t kX = 0;
+}  // namespace cont
+
+namespace cast {
+inline constexpr size_t kX = 0;
+}  // namespace cast
+
+namespace repeat {
+inline constexpr size_t kX = 0;
+}  // namespace repeat
+
+namespace concat {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace concat
+
+namespace pad {
+inline constexpr size_t kX = 0;
+}  // namespace pad
+
+namespace get_rows {
+inline constexpr size_t kTable = 0;
+inline constexpr size_t kIds = 1;
+}  // namespace get_rows
+
+namespace set_rows {
+inline constexpr size_t kState = 0;
+inline constexpr size_t kX = 1;
+inline constexpr size_t kIds = 2;
+}  // namespace set_rows
+
+namespace assign {
+inline constexpr size_t kState = 0;
+inline constexpr size_t kX = 1;
+}  // namespace assign
+
+namespace add {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace add
+
+namespace sub {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace sub
+
+namespace mul {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace mul
+
+namespace div {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace div
+
+namespace scale {
+inline constexpr size_t kX = 0;
+}  // namespace scale
+
+namespace clamp {
+inline constexpr size_t kX = 0;
+}  // namespace clamp
+
+namespace sqr {
+inline constexpr size_t kX = 0;
+}  // namespace sqr
+
+namespace sqrt {
+inline constexpr size_t kX = 0;
+}  // namespace sqrt
+
+namespace log {
+inline constexpr size_t kX = 0;
+}  // namespace log
+
+namespace sin {
+inline constexpr size_t kX = 0;
+}  // namespace sin
+
+namespace cos {
+inline constexpr size_t kX = 0;
+}  // namespace cos
+
+namespace unary {
+inline constexpr size_t kX = 0;
+}  // namespace unary
+
+namespace leaky_relu {
+inline constexpr size_t kX = 0;
+}  // namespace leaky_relu
+
+namespace glu {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace glu
+
+namespace sum_rows {
+inline constexpr size_t kX = 0;
+}  // namespace sum_rows
+
+namespace mean_rows {
+inline constexpr size_t kX = 0;
+}  // namespace mean_rows
+
+namespace sum {
+inline constexpr size_t kX = 0;
+}  // namespace sum
+
+namespace argmax {
+inline constexpr size_t kX = 0;
+}  // namespace argmax
+
+namespace cumsum {
+inline constexpr size_t kX = 0;
+}  // namespace cumsum
+
+namespace norm {
+inline constexpr size_t kX = 0;
+}  // namespace norm
+
+namespace rms_norm {
+inline constexpr size_t kX = 0;
+}  // namespace rms_norm
+
+namespace group_norm {
+inline constexpr size_t kX = 0;
+}  // namespace group_norm
+
+namespace l2_norm {
+inline constexpr size_t kX = 0;
+}  // namespace l2_norm
+
+namespace soft_max {
+inline constexpr size_t kX = 0;
+inline constexpr size_t kMask = 1;
+}  // namespace soft_max
+
+namespace mul_mat {
+inline constexpr size_t kW = 0;
+inline constexpr size_t kX = 1;
+}  // namespace mul_mat
+
+namespace rope {
+inline constexpr size_t kX = 0;
+inline constexpr size_t kPositions = 1;
+inline constexpr size_t kFreqFactors = 2;
+}  // namespace rope
+
+namespace attention {
+inline constexpr size_t kQ = 0;
+inline constexpr size_t kK = 1;
+inline constexpr size_t kV = 2;
+inline constexpr size_t kMask = 3;
+}  // namespace attention
+
+namespace update_and_attend {
+inline constexpr size_t kQ = 0;
+inline constexpr size_t kK = 1;
+inline constexpr size_t kV = 2;
+inline constexpr size_t kPositions = 3;
+inline constexpr size_t kMask = 4;
+inline constexpr size_t kSinks = 5;
+inline constexpr size_t kSequences = 6;
+}  // namespace update_and_attend
+
+namespace conv_2d {
+inline constexpr size_t kKernel = 0;
+inline constexpr size_t kX = 1;
+}  // namespace conv_2d
+
+namespace conv_2d_dw {
+inline constexpr size_t kKernel = 0;
+inline constexpr size_t kX = 1;
+}  // namespace conv_2d_dw
+
+namespace pool_2d {
+inline constexpr size_t kX = 0;
+}  // namespace pool_2d
+
+}  // namespace inputs
+
+// clang-format off: one table row a line.
+namespace opset_detail {
+
+inline constexpr const char* kReshapeInputs[] = {"x"};
+inline constexpr IntParam kReshapeInts[] = {
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"ne3", ParamKind::Dim},
+};
+inline constexpr const char* kPermuteInputs[] = {"x"};
+inline constexpr IntParam kPermuteInts[] = {
+    {"axis0", ParamKind::Int},
+    {"axis1", ParamKind::Int},
+    {"axis2", ParamKind::Int},
+    {"axis3", ParamKind::Int},
+};
+inline constexpr const char* kViewInputs[] = {"x"};
+inline constexpr IntParam kViewInts[] = {
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"ne3", ParamKind::Dim},
+    {"stride1", ParamKind::Dim},
+    {"stride2", ParamKind::Dim},
+    {"stride3", ParamKind::Dim},
+    {"offset", ParamKind::Dim},
+};
+inline constexpr const char* kContInputs[] = {"x"};
+inline constexpr const char* kCastInputs[] = {"x"};
+inline constexpr IntParam kCastInts[] = {
+    {"dtype", ParamKind::Int},
+};
+inline constexpr const char* kRepeatInputs[] = {"x"};
+inline constexpr IntParam kRepeatInts[] = {
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"ne3", ParamKind::Dim},
+};
+inline constexpr const char* kConcatInputs[] = {"a", "b"};
+inline constexpr IntParam kConcatInts[] = {
+    {"axis", ParamKind::Int},
+};
+inline constexpr const char* kPadInputs[] = {"x"};
+inline constexpr IntParam kPadInts[] = {
+    {"before0", ParamKind::Int},
+    {"after0", ParamKind::Int},
+    {"before1", ParamKind::Int},
+    {"after1", ParamKind::Int},
+    {"before2", ParamKind::Int},
+    {"after2", ParamKind::Int},
+    {"before3", ParamKind::Int},
+    {"after3", ParamKind::Int},
+};
+inline constexpr const char* kGetRowsInputs[] = {"table", "ids"};
+inline constexpr const char* kSetRowsInputs[] = {"state", "x", "ids"};
+inline constexpr const char* kAssignInputs[] = {"state", "x"};
+inline constexpr const char* kAddInputs[] = {"a", "b"};
+inline constexpr const char* kSubInputs[] = {"a", "b"};
+inline constexpr const char* kMulInputs[] = {"a", "b"};
+inline constexpr const char* kDivInputs[] = {"a", "b"};
+inline constexpr const char* kScaleInputs[] = {"x"};
+inline constexpr const char* kScaleFloats[] = {"scale", "bias"};
+inline constexpr const char* kClampInputs[] = {"x"};
+inline constexpr const char* kClampFloats[] = {"min", "max"};
+inline constexpr const char* kSqrInputs[] = {"x"};
+inline constexpr const char* kSqrtInputs[] = {"x"};
+inline constexpr const char* kLogInputs[] = {"x"};
+inline constexpr const char* kSinInputs[] = {"x"};
+inline constexpr const char* kCosInputs[] = {"x"};
+inline constexpr const char* kUnaryInputs[] = {"x"};
+inline constexpr IntParam kUnaryInts[] = {
+    {"kind", ParamKind::Int},
+};
+inline constexpr const char* kLeakyReluInputs[] = {"x"};
+inline constexpr const char* kLeakyReluFloats[] = {"negative_slope"};
+inline constexpr const char* kGluInputs[] = {"a", "b"};
+inline constexpr IntParam kGluInts[] = {
+    {"kind", ParamKind::Int},
+};
+inline constexpr const char* kSumRowsInputs[] = {"x"};
+inline constexpr const char* kMeanRowsInputs[] = {"x"};
+inline constexpr const char* kSumInputs[] = {"x"};
+inline constexpr const char* kArgmaxInputs[] = {"x"};
+inline constexpr const char* kCumsumInputs[] = {"x"};
+inline constexpr const char* kNormInputs[] = {"x"};
+inline constexpr const char* kNormFloats[] = {"eps"};
+inline constexpr const char* kRmsNormInputs[] = {"x"};
+inline constexpr const char* kRmsNormFloats[] = {"eps"};
+inline constexpr const char* kGroupNormInputs[] = {"x"};
+inline constexpr const char* kGroupNormFloats[] = {"eps"};
+inline constexpr IntParam kGroupNormInts[] = {
+    {"n_groups", ParamKind::Int},
+};
+inline constexpr const char* kL2NormInputs[] = {"x"};
+inline constexpr const char* kL2NormFloats[] = {"eps"};
+inline constexpr const char* kSoftMaxInputs[] = {"x", "mask"};
+inline constexpr const char* kSoftMaxFloats[] = {"scale"};
+inline constexpr const char* kMulMatInputs[] = {"w", "x"};
+inline constexpr const char* kRopeInputs[] = {"x", "positions", "freq_factors"};
+inline constexpr const char* kRopeFloats[] = {"freq_base", "freq_scale", "ext_factor", "attn_factor", "beta_fast", "beta_slow"};
+inline constexpr IntParam kRopeInts[] = {
+    {"n_dims", ParamKind::Int},
+    {"mode", ParamKind::Int},
+    {"original_context", ParamKind::Int},
+};
+inline constexpr const char* kAttentionInputs[] = {"q", "k", "v", "mask"};
+inline constexpr const char* kAttentionFloats[] = {"scale"};
+inline constexpr IntParam kAttentionInts[] = {
+    {"causal", ParamKind::Bool},
+};
+inline constexpr const char* kUpdateAndAttendInputs[] = {"q", "k", "v", "positions", "mask", "sinks", "sequences"};
+inline constexpr const char* kUpdateAndAttendFloats[] = {"scale", "softcap"};
+inline constexpr IntParam kUpdateAndAttendInts[] = {
+    {"state", ParamKind::Int},
+    {"causal", ParamKind::Bool},
+    {"update", ParamKind::Bool},
+};
+inline constexpr const char* kConv2dInputs[] = {"kernel", "x"};
+inline constexpr IntParam kConv2dInts[] = {
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+};
+inline constexpr const char* kConv2dDwInputs[] = {"kernel", "x"};
+inline constexpr IntParam kConv2dDwInts[] = {
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+};
+inline constexpr const char* kPool2dInputs[] = {"x"};
+inline constexpr IntParam kPool2dInts[] = {
+    {"kind", ParamKind::Int},
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+};
+
+}  // namespace opset_detail
+
+// In the order of the codes.
+inline constexpr OpInfo kOpset[] = {
+    {
+        .op = Op::Reshape,
+        .name = "reshape",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 4,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = true,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kReshapeInputs,
+        .ints = opset_detail::kReshapeInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Permute,
+        .name = "permute",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 4,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = true,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kPermuteInputs,
+        .ints = opset_detail::kPermuteInts,
+        .floats = {},
+    },
+    {
+        .op = Op::View,
+        .name = "view",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 8,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = true,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kViewInputs,
+        .ints = opset_detail::kViewInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Cont,
+        .name = "cont",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kContInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Cast,
+        .name = "cast",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kCastInputs,
+        .ints = opset_detail::kCastInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Repeat,
+        .name = "repeat",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 4,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kRepeatInputs,
+        .ints = opset_detail::kRepeatInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Concat,
+        .name = "concat",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kConcatInputs,
+        .ints = opset_detail::kConcatInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Pad,
+        .name = "pad",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 8,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kPadInputs,
+        .ints = opset_detail::kPadInts,
+        .floats = {},
+    },
+    {
+        .op = Op::GetRows,
+        .name = "get_rows",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kGetRowsInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::SetRows,
+        .name = "set_rows",
+        .min_inputs = 3,
+        .max_inputs = 3,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = true,
+        .has_side_effect = true,
+        .since = 1,
+        .inputs = opset_detail::kSetRowsInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Assign,
+        .name = "assign",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = true,
+        .has_side_effect = true,
+        .since = 1,
+        .inputs = opset_detail::kAssignInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Add,
+        .name = "add",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kAddInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Sub,
+        .name = "sub",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSubInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Mul,
+        .name = "mul",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kMulInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Div,
+        .name = "div",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kDivInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Scale,
+        .name = "scale",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 2,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kScaleInputs,
+        .ints = {},
+        .floats = opset_detail::kScaleFloats,
+    },
+    {
+        .op = Op::Clamp,
+        .name = "clamp",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 2,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kClampInputs,
+        .ints = {},
+        .floats = opset_detail::kClampFloats,
+    },
+    {
+        .op = Op::Sqr,
+        .name = "sqr",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSqrInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Sqrt,
+        .name = "sqrt",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSqrtInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Log,
+        .name = "log",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kLogInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Sin,
+        .name = "sin",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSinInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Cos,
+        .name = "cos",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kCosInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Unary,
+        .name = "unary",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kUnaryInputs,
+        .ints = opset_detail::kUnaryInts,
+        .floats = {},
+    },
+    {
+        .op = Op::LeakyRelu,
+        .name = "leaky_relu",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kLeakyReluInputs,
+        .ints = {},
+        .floats = opset_detail::kLeakyReluFloats,
+    },
+    {
+        .op = Op::Glu,
+        .name = "glu",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kGluInputs,
+        .ints = opset_detail::kGluInts,
+        .floats = {},
+    },
+    {
+        .op = Op::SumRows,
+        .name = "sum_rows",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSumRowsInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::MeanRows,
+        .name = "mean_rows",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kMeanRowsInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Sum,
+        .name = "sum",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSumInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Argmax,
+        .name = "argmax",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kArgmaxInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Cumsum,
+        .name = "cumsum",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kCumsumInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Norm,
+        .name = "norm",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kNormInputs,
+        .ints = {},
+        .floats = opset_detail::kNormFloats,
+    },
+    {
+        .op = Op::RmsNorm,
+        .name = "rms_norm",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kRmsNormInputs,
+        .ints = {},
+        .floats = opset_detail::kRmsNormFloats,
+    },
+    {
+        .op = Op::GroupNorm,
+        .name = "group_norm",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kGroupNormInputs,
+        .ints = opset_detail::kGroupNormInts,
+        .floats = opset_detail::kGroupNormFloats,
+    },
+    {
+        .op = Op::L2Norm,
+        .name = "l2_norm",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 0,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kL2NormInputs,
+        .ints = {},
+        .floats = opset_detail::kL2NormFloats,
+    },
+    {
+        .op = Op::SoftMax,
+        .name = "soft_max",
+        .min_inputs = 1,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kSoftMaxInputs,
+        .ints = {},
+        .floats = opset_detail::kSoftMaxFloats,
+    },
+    {
+        .op = Op::MulMat,
+        .name = "mul_mat",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kMulMatInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::Rope,
+        .name = "rope",
+        .min_inputs = 2,
+        .max_inputs = 3,
+        .n_ints = 3,
+        .n_floats = 6,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kRopeInputs,
+        .ints = opset_detail::kRopeInts,
+        .floats = opset_detail::kRopeFloats,
+    },
+    {
+        .op = Op::Attention,
+        .name = "attention",
+        .min_inputs = 3,
+        .max_inputs = 4,
+        .n_ints = 1,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kAttentionInputs,
+        .ints = opset_detail::kAttentionInts,
+        .floats = opset_detail::kAttentionFloats,
+    },
+    {
+        .op = Op::UpdateAndAttend,
+        .name = "update_and_attend",
+        .min_inputs = 4,
+        .max_inputs = 7,
+        .n_ints = 3,
+        .n_floats = 2,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = true,
+        .since = 1,
+        .inputs = opset_detail::kUpdateAndAttendInputs,
+        .ints = opset_detail::kUpdateAndAttendInts,
+        .floats = opset_detail::kUpdateAndAttendFloats,
+    },
+    {
+        .op = Op::Conv2d,
+        .name = "conv_2d",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 6,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kConv2dInputs,
+        .ints = opset_detail::kConv2dInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Conv2dDw,
+        .name = "conv_2d_dw",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 6,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kConv2dDwInputs,
+        .ints = opset_detail::kConv2dDwInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Pool2d,
+        .name = "pool_2d",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 7,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 1,
+        .inputs = opset_detail::kPool2dInputs,
+        .ints = opset_detail::kPool2dInts,
+        .floats = {},
+    },
+};
+// clang-format on
+
+// The op with this code, or nullptr.
+constexpr const OpInfo* find_op(uint16_t code) {
+  const auto* found = std::lower_bound(
+      std::begin(kOpset), std::end(kOpset), code,
+      [](const OpInfo& info, uint16_t c) { return static_cast<uint16_t>(info.op) < c; });
+  const bool known = found != std::end(kOpset) && static_cast<uint16_t>(found->op) == code;
+  return known ? found : nullptr;
+}
+
+}  // namespace executorch_ggml
