@@ -27,7 +27,7 @@
 
 namespace executorch_ggml {
 
-struct Options;  // runtime/options.h
+struct RuntimeOptions;  // runtime/options.h
 
 // Which program input each value is: the input's index where the value holds an
 // input's elements in order (the input itself, or a chain of reshapes), else
@@ -42,7 +42,7 @@ struct BuildRequest {
   std::span<ggml_tensor* const> weights;   // as Graph::weights, with data
   std::span<const uint32_t> input_of;      // trace_inputs(program)
   StateBinding& states;
-  const Options& options;
+  const RuntimeOptions& options;
 };
 
 // Builds the graph. Intermediates have no memory yet: the graph cache allocates
@@ -91,7 +91,7 @@ class OpContext {
   uint32_t input_of(size_t i) const;
   StateBinding& states() const;
   std::span<const int64_t> state_key() const;
-  const Options& options() const;
+  const RuntimeOptions& options() const;
 
   // Appends `tensor` and what it depends on to the graph now. The results of a
   // call are appended by the builder; a builder calls this only for what must
