@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from executorch_ggml.ir.canonical import floor_div
 from executorch_ggml.ir.types import (
     Dim,
     DType,
@@ -401,7 +402,8 @@ def update_and_attend(types: Types, params: Params) -> tuple[TensorType, ...]:
 
 
 def _conv_extent(n: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
-    return simplify_dim((n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
+    span = simplify_dim(n + 2 * padding - dilation * (kernel - 1) - 1)
+    return simplify_dim(floor_div(span, stride) + 1)
 
 
 def conv_2d(types: Types, params: Params) -> tuple[TensorType, ...]:

@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 import sympy
 
+from executorch_ggml.ir.canonical import UnsupportedExpression, canonical
+
 Dim: TypeAlias = "int | sympy.Expr"
 Extents: TypeAlias = "tuple[Dim, Dim, Dim, Dim]"
 
@@ -105,10 +107,18 @@ _PLAIN_SIZES: dict[DType, int] = {
 
 
 def dims_equal(a: Dim, b: Dim) -> bool:
-    """Whether two extents are equal for every value of their symbols."""
+    """Whether two extents are equal for every value of their symbols.
+
+    False where equality does not follow from linear arithmetic and integer division.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    return bool(a == b) or sympy.expand(a - b) == 0
+    if bool(a == b):
+        return True
+    try:
+        return bool(canonical(sympy.sympify(a) - sympy.sympify(b)) == 0)
+    except UnsupportedExpression:
+        return False
 
 
 def product(dims: Iterable[Dim]) -> Dim:
