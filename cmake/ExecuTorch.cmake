@@ -66,8 +66,10 @@ if(NOT executorch_FOUND OR NOT TARGET executorch::runtime)
       "or name another place: -DEXECUTORCH_DIR=<site-packages>/executorch."
   )
 endif()
-message(STATUS "ExecuTorch ${EXECUTORCH_BUILD_VERSION} at ${_et_dir}")
-unset(_et_dir)
+get_target_property(_et_library executorch::runtime IMPORTED_LOCATION)
+file(REAL_PATH "${_et_library}" _et_library)
+cmake_path(GET _et_library PARENT_PATH EG_EXECUTORCH_LIBRARY_DIR)
+message(STATUS "ExecuTorch ${EXECUTORCH_BUILD_VERSION} in ${EG_EXECUTORCH_LIBRARY_DIR}")
 
 add_library(eg_executorch INTERFACE)
 target_include_directories(
@@ -78,4 +80,6 @@ target_compile_definitions(
   eg_executorch
   INTERFACE "$<TARGET_PROPERTY:executorch::runtime,INTERFACE_COMPILE_DEFINITIONS>"
 )
-target_link_libraries(eg_executorch INTERFACE "$<TARGET_FILE:executorch::runtime>")
+target_link_libraries(eg_executorch INTERFACE "${_et_library}")
+unset(_et_library)
+unset(_et_dir)
