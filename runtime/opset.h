@@ -1285,8 +1285,10 @@ constexpr const OpInfo* find_op(uint16_t code) {
   const auto* found = std::lower_bound(
       std::begin(kOpset), std::end(kOpset), code,
       [](const OpInfo& info, uint16_t c) { return static_cast<uint16_t>(info.op) < c; });
-  const bool known = found != std::end(kOpset) && static_cast<uint16_t>(found->op) == code;
-  return known ? found : nullptr;
+  if (found == std::end(kOpset) || static_cast<uint16_t>(found->op) != code) {
+    return nullptr;
+  }
+  return found;
 }
 
 }  // namespace executorch_ggml

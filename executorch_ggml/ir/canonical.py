@@ -18,8 +18,8 @@ import torch.utils._sympy.functions as torch_sympy
 #: What :func:`basic` leaves, besides ``Integer``, ``Symbol``, ``Add``, ``Mul`` and ``Pow``.
 FloorDiv: Any = torch_sympy.FloorDiv
 Mod: Any = torch_sympy.PythonMod
-Max: Any = torch_sympy.Max  # type: ignore[attr-defined]
-Min: Any = torch_sympy.Min  # type: ignore[attr-defined]
+Max: Any = torch_sympy.Max
+Min: Any = torch_sympy.Min
 
 _Dim: TypeAlias = "int | sympy.Expr"
 
@@ -31,7 +31,7 @@ _CEILINGS: Final = (sympy.ceiling, torch_sympy.CeilToInt)
 _TRANSPARENT: Final = (torch_sympy.ToFloat, torch_sympy.Identity)
 
 
-class UnsupportedExpression(ValueError):
+class UnsupportedExpressionError(ValueError):
     """A function that integer arithmetic cannot express."""
 
 
@@ -66,7 +66,7 @@ def _fraction_ceil(x: sympy.Expr) -> sympy.Expr:
 
 def _truncate(x: sympy.Expr) -> sympy.Expr:
     if not x.is_nonnegative:
-        raise UnsupportedExpression(f"TruncToInt({x}) of a value that may be negative")
+        raise UnsupportedExpressionError(f"TruncToInt({x}) of a value that may be negative")
     return _fraction_floor(x)
 
 
@@ -97,7 +97,7 @@ def _rebuild(e: sympy.Expr, args: Sequence[sympy.Expr]) -> sympy.Expr:
         return _truncate(args[0])
     if e.func in _TRANSPARENT:
         return args[0]
-    raise UnsupportedExpression(f"{e.func.__name__} in '{e}'")
+    raise UnsupportedExpressionError(f"{e.func.__name__} in '{e}'")
 
 
 @lru_cache(maxsize=65536)
@@ -106,7 +106,7 @@ def basic(e: sympy.Expr) -> sympy.Expr:
     ``Max`` and ``Min`` only (and rationals where a true division is not yet rounded).
 
     Raises:
-        UnsupportedExpression: another function occurs; the text names it.
+        UnsupportedExpressionError: another function occurs; the text names it.
     """
     if e.is_Symbol or e.is_Rational:
         return e
@@ -116,7 +116,7 @@ def basic(e: sympy.Expr) -> sympy.Expr:
         if exact.q <= _MAX_FLOAT_DENOMINATOR:
             return exact
     if not e.args:
-        raise UnsupportedExpression(f"{type(e).__name__} '{e}'")
+        raise UnsupportedExpressionError(f"{type(e).__name__} '{e}'")
     return _rebuild(e, [basic(a) for a in e.args])
 
 
@@ -159,6 +159,6 @@ def canonical(e: sympy.Expr) -> sympy.Expr:
     """The form in which equal sizes compare equal.
 
     Raises:
-        UnsupportedExpression: as :func:`basic`.
+        UnsupportedExpressionError: as :func:`basic`.
     """
     return _canonical(basic(e))

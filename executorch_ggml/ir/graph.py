@@ -176,7 +176,7 @@ class Graph:
         if len(inputs) > len(op.operands):
             raise IRError(f"{op_name}: {len(inputs)} operands, expected {len(op.operands)}")
         padded = tuple(inputs) + (None,) * (len(op.operands) - len(inputs))
-        for declared, given in zip(op.operands, padded):
+        for declared, given in zip(op.operands, padded, strict=True):
             if given is None and not declared.optional:
                 raise IRError(f"{op_name}: operand '{declared.name}' is missing")
         try:

@@ -60,7 +60,9 @@ def can_repeat(small: TensorType, large: TensorType) -> bool:
     ``ggml_can_repeat`` takes any divisor; torch broadcasting needs only 1, and
     with symbolic extents only 1 and equality can be decided.
     """
-    return all(dims_equal(s, 1) or dims_equal(s, n) for s, n in zip(small.ne, large.ne))
+    return all(
+        dims_equal(s, 1) or dims_equal(s, n) for s, n in zip(small.ne, large.ne, strict=True)
+    )
 
 
 def extents_param(params: Params) -> list[Dim]:
@@ -130,7 +132,7 @@ def repeat(types: Types, params: Params) -> tuple[TensorType, ...]:
     result = TensorType.contiguous(x.dtype, extents_param(params))
     require_dtype(x, "x", DType.F32, DType.F16, DType.BF16, DType.I32, DType.I16)
     require_rows(x, "x")
-    for small, large in zip(x.ne, result.ne):
+    for small, large in zip(x.ne, result.ne, strict=True):
         if isinstance(small, int) and isinstance(large, int) and small > 0:
             require(large % small == 0, f"{large} is no multiple of {small}")
         else:
@@ -187,7 +189,7 @@ def get_rows(types: Types, params: Params) -> tuple[TensorType, ...]:
 
 
 def set_rows(types: Types, params: Params) -> tuple[TensorType, ...]:
-    """Writes rows ``x`` [n, k, b2, b3] into ``state`` at ``ids`` [k, ...]; the result is the state."""
+    """Writes rows ``x`` [n, k, b2, b3] into ``state`` at ``ids`` [k, ...]; gives the state."""
     state = operand(types, 0, "state")
     x = operand(types, 1, "x")
     ids = operand(types, 2, "ids")
@@ -209,7 +211,7 @@ def assign(types: Types, params: Params) -> tuple[TensorType, ...]:
     state = operand(types, 0, "state")
     x = operand(types, 1, "x")
     require(
-        all(dims_equal(s, n) for s, n in zip(state.ne, x.ne)),
+        all(dims_equal(s, n) for s, n in zip(state.ne, x.ne, strict=True)),
         f"{_describe(x)} does not fit state {_describe(state)}",
     )
     return (state,)
@@ -251,7 +253,7 @@ def glu(types: Types, params: Params) -> tuple[TensorType, ...]:
         require_dtype(t, name, DType.F32)
         require_rows(t, name)
     require(
-        all(dims_equal(x, y) for x, y in zip(a.ne, b.ne)),
+        all(dims_equal(x, y) for x, y in zip(a.ne, b.ne, strict=True)),
         f"{_describe(a)} and {_describe(b)} differ",
     )
     return (a.with_dtype(DType.F32),)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
 
-from executorch_ggml.ir.canonical import FloorDiv, Max, Min, Mod, UnsupportedExpression, basic
+from executorch_ggml.ir.canonical import FloorDiv, Max, Min, Mod, UnsupportedExpressionError, basic
 from executorch_ggml.ir.types import Dim, IRError, simplify_dim
 
 INT64_MIN: Final = -(2**63)
@@ -65,7 +65,7 @@ class ExprTable:
         if found is None:
             try:
                 found = self._add(basic(dim))
-            except UnsupportedExpression as error:
+            except UnsupportedExpressionError as error:
                 raise IRError(f"size '{dim}' cannot be computed at run time: {error}") from None
             self._done[dim] = found
         return found

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import sympy
 
-from executorch_ggml.ir.canonical import UnsupportedExpression, canonical
+from executorch_ggml.ir.canonical import UnsupportedExpressionError, canonical
 
 Dim: TypeAlias = "int | sympy.Expr"
 Extents: TypeAlias = "tuple[Dim, Dim, Dim, Dim]"
@@ -117,7 +117,7 @@ def dims_equal(a: Dim, b: Dim) -> bool:
         return True
     try:
         return bool(canonical(sympy.sympify(a) - sympy.sympify(b)) == 0)
-    except UnsupportedExpression:
+    except UnsupportedExpressionError:
         return False
 
 
@@ -141,8 +141,8 @@ def as_extents(dims: Sequence[Dim]) -> Extents:
     """Pad to four extents with 1."""
     if len(dims) > MAX_DIMS:
         raise IRError(f"{len(dims)} dims: ggml tensors have at most {MAX_DIMS}")
-    padded = tuple(simplify_dim(d) for d in dims) + (1,) * (MAX_DIMS - len(dims))
-    return padded  # type: ignore[return-value]
+    ne = [simplify_dim(dim) for dim in dims] + [1] * (MAX_DIMS - len(dims))
+    return (ne[0], ne[1], ne[2], ne[3])
 
 
 def contiguous_strides(ne: Extents) -> Extents:
@@ -171,7 +171,7 @@ class TensorType:
     def is_contiguous(self) -> bool:
         """As ``ggml_is_contiguous``: strides of dims of extent 1 do not count."""
         expected: Dim = 1
-        for extent, stride in zip(self.ne, self.strides):
+        for extent, stride in zip(self.ne, self.strides, strict=True):
             if dims_equal(extent, 1):
                 continue
             if not dims_equal(stride, expected):
