@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -107,10 +108,32 @@ struct Program {
   std::vector<Graph> graphs;  // at least one; graphs[0] is executed
 };
 
+// Limits far above any model's needs. They keep sizes clear of overflow and a
+// forged blob from asking for much memory or time.
+namespace limits {
+inline constexpr size_t kBlobBytes = size_t{64} << 20;
+inline constexpr size_t kGraphs = 4096;
+inline constexpr size_t kNameLength = 512;
+inline constexpr size_t kKeysPerWeight = 64;
+inline constexpr size_t kRank = 16;
+inline constexpr size_t kCallItems = 64;  // of each kind: inputs, ints, floats, outputs
+inline constexpr int64_t kExtent = int64_t{1} << 40;
+inline constexpr int64_t kSymbolScale = int64_t{1} << 40;  // a symbol's offset and divisor
+inline constexpr uint32_t kCacheWidth = 65536;             // head sizes, heads, batch rows
+inline constexpr uint32_t kCachePositions = uint32_t{1} << 31;
+}  // namespace limits
+
 // Parses and verifies a blob: after Ok, every index is in range, every op known
-// with the right arity, values are defined once and before use, expressions
-// refer backwards, constant extents are sane and symbols' bounds ordered. What
-// depends on symbol values is checked when a graph is built.
+// with the right arity and constant parameters in their ranges, values are
+// defined once and before use, only states are written, expressions refer
+// backwards, extents and byte counts are sane up to the symbols' upper bounds.
+// What depends on symbol values is checked when a graph is built.
+//
+// Any bytes may be given: those that are no valid program give an error, in time
+// and memory proportional to their number. `out` is unspecified after an error.
 Status parse_program(std::span<const uint8_t> blob, Program& out);
+
+// The part of parse_program that follows decoding.
+Status verify_program(const Program& program);
 
 }  // namespace executorch_ggml

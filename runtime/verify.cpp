@@ -1,0 +1,695 @@
+// The meaning of a decoded program: what every later layer may rely on.
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <unordered_set>
+
+#include "runtime/gguf_types.h"
+#include "runtime/program.h"
+#include "runtime/symexpr.h"
+
+namespace executorch_ggml {
+namespace {
+
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+constexpr int64_t kIntMin = std::numeric_limits<int32_t>::min();
+
+// enum ggml_type
+constexpr uint8_t kF32 = 0;
+constexpr uint8_t kF16 = 1;
+constexpr uint8_t kQ8_1 = 9;
+constexpr uint8_t kQ8_K = 15;
+constexpr uint8_t kI32 = 26;
+constexpr uint8_t kBF16 = 30;
+
+#define EG_INVALID(...) make_error(StatusCode::InvalidProgram, __VA_ARGS__)
+
+// nullptr: not a type that a program may name. Q8_1 and Q8_K are formats of
+// activations inside ggml, which it cannot multiply with.
+const GgmlTypeInfo* dtype_info(int64_t dtype) {
+  if (dtype < 0 || dtype > kDtypeFromFile || dtype == kQ8_1 || dtype == kQ8_K) {
+    return nullptr;
+  }
+  return ggml_type_info(static_cast<uint32_t>(dtype));
+}
+
+std::string dtype_name(uint8_t dtype) {
+  const GgmlTypeInfo* const info = dtype_info(dtype);
+  return info == nullptr ? "type " + std::to_string(dtype) : info->name;
+}
+
+// A scalar type of ExecuTorch that can be an argument, and the element types its
+// values take inside a program. Integers are I32 there: a value that does not
+// fit is an error when the input is read.
+struct ScalarTypeInfo {
+  int8_t code;
+  const char* name;
+  bool is_integer;  // also what an InputElement symbol may be read from
+  std::array<uint8_t, 2> dtypes;
+};
+
+constexpr ScalarTypeInfo kScalarTypes[] = {
+    {0, "Byte", true, {kI32, kI32}},   {1, "Char", true, {kI32, kI32}},
+    {2, "Short", true, {kI32, kI32}},  {3, "Int", true, {kI32, kI32}},
+    {4, "Long", true, {kI32, kI32}},   {5, "Half", false, {kF32, kF16}},
+    {6, "Float", false, {kF32, kF32}}, {7, "Double", false, {kF32, kF32}},
+    {11, "Bool", false, {kI32, kI32}}, {15, "BFloat16", false, {kF32, kBF16}},
+};
+
+const ScalarTypeInfo* find_scalar_type(int8_t code) {
+  const auto* const found =
+      std::find_if(std::begin(kScalarTypes), std::end(kScalarTypes),
+                   [code](const ScalarTypeInfo& info) { return info.code == code; });
+  return found == std::end(kScalarTypes) ? nullptr : found;
+}
+
+// Integer parameters that ggml takes for granted: outside of these ranges it
+// aborts or divides by zero. Other INT parameters must fit an int.
+struct IntRange {
+  Op op;
+  size_t param;
+  int64_t min;
+  int64_t max;
+};
+
+constexpr IntRange kIntRanges[] = {
+    {Op::Permute, params::permute::kAxis0, 0, 3},
+    {Op::Permute, params::permute::kAxis1, 0, 3},
+    {Op::Permute, params::permute::kAxis2, 0, 3},
+    {Op::Permute, params::permute::kAxis3, 0, 3},
+    {Op::Concat, params::concat::kAxis, 0, 3},
+    {Op::Pad, params::pad::kBefore0, 0, kIntMax},
+    {Op::Pad, params::pad::kAfter0, 0, kIntMax},
+    {Op::Pad, params::pad::kBefore1, 0, kIntMax},
+    {Op::Pad, params::pad::kAfter1, 0, kIntMax},
+    {Op::Pad, params::pad::kBefore2, 0, kIntMax},
+    {Op::Pad, params::pad::kAfter2, 0, kIntMax},
+    {Op::Pad, params::pad::kBefore3, 0, kIntMax},
+    {Op::Pad, params::pad::kAfter3, 0, kIntMax},
+    {Op::Unary, params::unary::kKind, 0, static_cast<int64_t>(Unary::Trunc)},
+    {Op::Glu, params::glu::kKind, 0, static_cast<int64_t>(Glu::GegluQuick)},
+    {Op::GroupNorm, params::group_norm::kNGroups, 1, kIntMax},
+    {Op::Rope, params::rope::kNDims, 2, kIntMax},
+    {Op::Rope, params::rope::kMode, 0, static_cast<int64_t>(RopeMode::Neox)},
+    {Op::Rope, params::rope::kOriginalContext, 0, kIntMax},
+    {Op::Conv2d, params::conv_2d::kStride0, 1, kIntMax},
+    {Op::Conv2d, params::conv_2d::kStride1, 1, kIntMax},
+    {Op::Conv2d, params::conv_2d::kPadding0, 0, kIntMax},
+    {Op::Conv2d, params::conv_2d::kPadding1, 0, kIntMax},
+    {Op::Conv2d, params::conv_2d::kDilation0, 1, kIntMax},
+    {Op::Conv2d, params::conv_2d::kDilation1, 1, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kStride0, 1, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kStride1, 1, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kPadding0, 0, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kPadding1, 0, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kDilation0, 1, kIntMax},
+    {Op::Conv2dDw, params::conv_2d_dw::kDilation1, 1, kIntMax},
+    {Op::Pool2d, params::pool_2d::kKind, 0, static_cast<int64_t>(Pool::Avg)},
+    {Op::Pool2d, params::pool_2d::kKernel0, 1, kIntMax},
+    {Op::Pool2d, params::pool_2d::kKernel1, 1, kIntMax},
+    {Op::Pool2d, params::pool_2d::kStride0, 1, kIntMax},
+    {Op::Pool2d, params::pool_2d::kStride1, 1, kIntMax},
+    {Op::Pool2d, params::pool_2d::kPadding0, 0, kIntMax},
+    {Op::Pool2d, params::pool_2d::kPadding1, 0, kIntMax},
+};
+
+IntRange int_range(const OpInfo& info, size_t param) {
+  for (const IntRange& range : kIntRanges) {
+    if (range.op == info.op && range.param == param) {
+      return range;
+    }
+  }
+  const bool is_bool = info.ints[param].kind == ParamKind::Bool;
+  return is_bool ? IntRange{info.op, param, 0, 1} : IntRange{info.op, param, kIntMin, kIntMax};
+}
+
+class GraphVerifier {
+ public:
+  GraphVerifier(const Graph& graph, uint32_t opset_version)
+      : graph_(graph), opset_version_(opset_version) {}
+
+  Status verify() {
+    EG_RETURN_IF_ERROR(each(graph_.symbols, "symbol", &GraphVerifier::symbol_bounds));
+    EG_RETURN_IF_ERROR(bounds(graph_.exprs, graph_.symbols, ranges_));
+    EG_RETURN_IF_ERROR(each(graph_.exprs, "expression", &GraphVerifier::expression));
+    EG_RETURN_IF_ERROR(each(graph_.values, "value", &GraphVerifier::value));
+
+    definitions_.assign(graph_.values.size(), {});
+    EG_RETURN_IF_ERROR(each(graph_.inputs, "input", &GraphVerifier::input));
+    EG_RETURN_IF_ERROR(each(graph_.symbols, "symbol", &GraphVerifier::symbol_source));
+    EG_RETURN_IF_ERROR(each(graph_.weights, "weight", &GraphVerifier::weight));
+    EG_RETURN_IF_ERROR(each(graph_.states, "state", &GraphVerifier::state));
+    for (size_t i = 0; i < graph_.calls.size(); ++i) {
+      const OpInfo* const info = find_op(static_cast<uint16_t>(graph_.calls[i].op));
+      EG_RETURN_IF_ERROR(locate_error(call(graph_.calls[i], info), "call %zu (%s)", i,
+                                      info == nullptr ? "unknown op" : info->name));
+    }
+    EG_RETURN_IF_ERROR(each(graph_.outputs, "output", &GraphVerifier::output));
+    for (size_t i = 0; i < definitions_.size(); ++i) {
+      if (definitions_[i].origin == Origin::None) {
+        return EG_INVALID("value %zu is defined by no input, weight, state or call", i);
+      }
+    }
+    return {};
+  }
+
+ private:
+  enum class Origin : uint8_t { None, Input, Weight, Buffer, Call };
+
+  struct Definition {
+    Origin origin = Origin::None;
+    // The value whose memory this one is a view of; itself if none.
+    ValueId root = kAbsent;
+  };
+
+  template <typename T>
+  Status each(const std::vector<T>& items, const char* what,
+              Status (GraphVerifier::*check)(const T&)) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      EG_RETURN_IF_ERROR(locate_error((this->*check)(items[i]), "%s %zu", what, i));
+    }
+    return {};
+  }
+
+  // --- expressions ------------------------------------------------------------
+
+  Status symbol_bounds(const Symbol& s) {
+    if (s.name.empty()) {
+      return EG_INVALID("it has no name");
+    }
+    if (s.min > s.max) {
+      return EG_INVALID("'%s' has bounds %" PRId64 " to %" PRId64 ", lower above upper",
+                        s.name.c_str(), s.min, s.max);
+    }
+    if (s.divisor < 1 || s.divisor > limits::kSymbolScale) {
+      return EG_INVALID("'%s' has divisor %" PRId64 ", outside of 1 to %" PRId64, s.name.c_str(),
+                        s.divisor, limits::kSymbolScale);
+    }
+    if (s.offset < -limits::kSymbolScale || s.offset > limits::kSymbolScale) {
+      return EG_INVALID("'%s' has offset %" PRId64 ", outside of %" PRId64 " to %" PRId64,
+                        s.name.c_str(), s.offset, -limits::kSymbolScale, limits::kSymbolScale);
+    }
+    if (s.source > SymbolSource::InputElement) {
+      return EG_INVALID("'%s' has the unknown source %u", s.name.c_str(),
+                        static_cast<unsigned>(s.source));
+    }
+    return {};
+  }
+
+  Status symbol_source(const Symbol& s) {
+    if (s.input >= graph_.inputs.size()) {
+      return EG_INVALID("'%s' is read from input %" PRIu32 ", but the graph has %zu inputs",
+                        s.name.c_str(), s.input, graph_.inputs.size());
+    }
+    const Argument& source = graph_.inputs[s.input];
+    if (s.source == SymbolSource::InputDim) {
+      if (s.index >= source.sizes.size()) {
+        return EG_INVALID("'%s' is dimension %" PRIu32 " of input %" PRIu32
+                          ", which has %zu dimensions",
+                          s.name.c_str(), s.index, s.input, source.sizes.size());
+      }
+      return {};
+    }
+    const ScalarTypeInfo* const type = find_scalar_type(source.scalar_type);
+    if (type == nullptr || !type->is_integer) {
+      return EG_INVALID("'%s' is an element of input %" PRIu32
+                        ", which is %s; only integer inputs give symbols",
+                        s.name.c_str(), s.input, type == nullptr ? "of unknown type" : type->name);
+    }
+    int64_t count = 1;
+    for (const ExprId size : source.sizes) {
+      count = saturating_product(count, ranges_[size].hi);
+    }
+    if (s.index >= count) {
+      return EG_INVALID("'%s' is element %" PRIu32 " of input %" PRIu32
+                        ", which has at most %" PRId64 " elements",
+                        s.name.c_str(), s.index, s.input, count);
+    }
+    return {};
+  }
+
+  // References and operations were checked by bounds().
+  Status expression(const Expr& e) {
+    const bool divides = e.op == ExprOp::FloorDiv || e.op == ExprOp::Mod;
+    if (divides && ranges_[e.b].lo == 0 && ranges_[e.b].hi == 0) {
+      return EG_INVALID("it always divides by zero (expression %" PRIu32 ")", e.b);
+    }
+    return {};
+  }
+
+  Status check_expr(ExprId id) const {
+    if (id >= ranges_.size()) {
+      return EG_INVALID("it refers to expression %" PRIu32 ", but the graph has %zu", id,
+                        ranges_.size());
+    }
+    return {};
+  }
+
+  // An extent of a value or a size of an argument; `upper` is at least 1, so that
+  // products over it bound strides as well as counts.
+  Status check_extent(ExprId id, int64_t& upper) const {
+    EG_RETURN_IF_ERROR(check_expr(id));
+    const Interval range = ranges_[id];
+    if (range.hi < 0) {
+      return EG_INVALID("it is %" PRId64 "%s, a negative number", range.hi,
+                        range.is_constant() ? "" : " at most");
+    }
+    if (range.hi > limits::kExtent) {
+      return EG_INVALID("it is %" PRId64 "%s, more than the limit of 2^40%s", range.hi,
+                        range.is_constant() ? "" : " at the symbols' upper bounds",
+                        range.is_constant() ? "" : "; export with smaller bounds");
+    }
+    upper = std::max<int64_t>(range.hi, 1);
+    return {};
+  }
+
+  // --- values -----------------------------------------------------------------
+
+  Status value(const Value& v) {
+    const GgmlTypeInfo* const info = dtype_info(v.dtype);
+    if (info == nullptr && v.dtype != kDtypeFromFile) {
+      return EG_INVALID("type %u is not an element type that ggml computes with", v.dtype);
+    }
+    std::array<int64_t, 4> upper{};
+    for (size_t i = 0; i < v.ne.size(); ++i) {
+      EG_RETURN_IF_ERROR(locate_error(check_extent(v.ne[i], upper[i]), "extent %zu", i));
+    }
+    int64_t bytes = saturating_product(upper[0], sizeof(double));  // a bound for any file type
+    if (info != nullptr) {
+      const int64_t block = info->block_size;
+      const Interval row = ranges_[v.ne[0]];
+      if (row.is_constant() && row.lo % block != 0) {
+        return EG_INVALID("a row of %" PRId64 " elements is no multiple of %s's block of %" PRId64,
+                          row.lo, info->name, block);
+      }
+      bytes = saturating_product((upper[0] + block - 1) / block, info->type_size);
+    }
+    for (size_t i = 1; i < upper.size(); ++i) {
+      bytes = saturating_product(bytes, upper[i]);
+    }
+    if (bytes == kUnbounded) {
+      return EG_INVALID("up to %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                        " elements do not fit 64 bits of memory; export with smaller bounds",
+                        upper[0], upper[1], upper[2], upper[3]);
+    }
+    return {};
+  }
+
+  bool has_constant_extents(const Value& v) const {
+    return std::all_of(v.ne.begin(), v.ne.end(),
+                       [this](ExprId id) { return ranges_[id].is_constant(); });
+  }
+
+  Status check_value(ValueId id) const {
+    if (id >= graph_.values.size()) {
+      return EG_INVALID("it refers to value %" PRIu32 ", but the graph has %zu values", id,
+                        graph_.values.size());
+    }
+    return {};
+  }
+
+  Status define(ValueId id, Origin origin, ValueId root) {
+    EG_RETURN_IF_ERROR(check_value(id));
+    if (definitions_[id].origin != Origin::None) {
+      return EG_INVALID("it defines value %" PRIu32 " a second time", id);
+    }
+    if (graph_.values[id].dtype == kDtypeFromFile && origin != Origin::Weight) {
+      return EG_INVALID("value %" PRIu32 " takes its type from a file, which only a weight can do",
+                        id);
+    }
+    definitions_[id] = {origin, root};
+    return {};
+  }
+
+  // --- arguments, weights, states ----------------------------------------------
+
+  Status argument(const Argument& a) {
+    EG_RETURN_IF_ERROR(check_value(a.value));
+    const Value& v = graph_.values[a.value];
+    const ScalarTypeInfo* const type = find_scalar_type(a.scalar_type);
+    if (type == nullptr) {
+      return EG_INVALID("scalar type %d cannot be passed to or from a ggml program", a.scalar_type);
+    }
+    if (std::find(type->dtypes.begin(), type->dtypes.end(), v.dtype) == type->dtypes.end()) {
+      return EG_INVALID("%s cannot be held by value %" PRIu32 " of type %s", type->name, a.value,
+                        dtype_name(v.dtype).c_str());
+    }
+    if (a.sizes.size() > limits::kRank) {
+      return EG_INVALID("%zu dimensions; at most %zu are supported", a.sizes.size(), limits::kRank);
+    }
+    int64_t most = 1;
+    int64_t count = 1;
+    bool is_constant = true;
+    for (size_t i = 0; i < a.sizes.size(); ++i) {
+      int64_t upper = 0;
+      EG_RETURN_IF_ERROR(locate_error(check_extent(a.sizes[i], upper), "size %zu", i));
+      most = saturating_product(most, upper);
+      count = saturating_product(count, ranges_[a.sizes[i]].hi);
+      is_constant = is_constant && ranges_[a.sizes[i]].is_constant();
+    }
+    if (saturating_product(most, sizeof(double)) == kUnbounded) {
+      return EG_INVALID("its sizes multiply to more than 64 bits; export with smaller bounds");
+    }
+    if (is_constant && has_constant_extents(v)) {
+      int64_t elements = 1;
+      for (const ExprId id : v.ne) {
+        elements = saturating_product(elements, ranges_[id].hi);
+      }
+      if (elements != count) {
+        return EG_INVALID("its sizes give %" PRId64 " elements, but value %" PRIu32 " has %" PRId64,
+                          count, a.value, elements);
+      }
+    }
+    return dim_order(a);
+  }
+
+  static Status dim_order(const Argument& a) {
+    if (a.dim_order.empty()) {
+      return {};
+    }
+    if (a.dim_order.size() != a.sizes.size()) {
+      return EG_INVALID("its dimension order has %zu entries for %zu dimensions",
+                        a.dim_order.size(), a.sizes.size());
+    }
+    uint32_t seen = 0;
+    for (const uint8_t dim : a.dim_order) {
+      if (dim >= a.sizes.size() || (seen >> dim & 1U) != 0) {
+        return EG_INVALID("its dimension order is no permutation: %u is %s", dim,
+                          dim >= a.sizes.size() ? "too large" : "there twice");
+      }
+      seen |= 1U << dim;
+    }
+    return {};
+  }
+
+  Status input(const Argument& a) {
+    EG_RETURN_IF_ERROR(argument(a));
+    return define(a.value, Origin::Input, a.value);
+  }
+
+  Status output(const Argument& a) {
+    EG_RETURN_IF_ERROR(argument(a));
+    if (definitions_[a.value].origin == Origin::None) {
+      return EG_INVALID("value %" PRIu32 " is never computed", a.value);
+    }
+    return {};
+  }
+
+  Status weight(const Weight& w) {
+    EG_RETURN_IF_ERROR(define(w.value, Origin::Weight, w.value));
+    if (w.keys.empty()) {
+      return EG_INVALID("it has no key");
+    }
+    for (const std::string& key : w.keys) {
+      EG_RETURN_IF_ERROR(check_name(key, "key"));
+    }
+    if (!has_constant_extents(graph_.values[w.value])) {
+      return EG_INVALID("'%s' has extents that depend on symbols", w.keys.front().c_str());
+    }
+    return {};
+  }
+
+  static Status check_name(const std::string& name, const char* what) {
+    if (name.empty()) {
+      return EG_INVALID("it has an empty %s", what);
+    }
+    if (name.size() > limits::kNameLength) {
+      return EG_INVALID("its %s is %zu bytes long; at most %zu are supported", what, name.size(),
+                        limits::kNameLength);
+    }
+    return {};
+  }
+
+  Status state(const State& s) {
+    EG_RETURN_IF_ERROR(check_name(s.name, "name"));
+    if (!state_names_.insert(s.name).second) {
+      return EG_INVALID("'%s' is the name of another state too", s.name.c_str());
+    }
+    switch (s.kind) {
+      case StateKind::Buffer:
+        return locate_error(buffer(s), "'%s'", s.name.c_str());
+      case StateKind::KvCache:
+        return locate_error(kv_cache(s), "'%s'", s.name.c_str());
+    }
+    return EG_INVALID("'%s' is of the unknown kind %u", s.name.c_str(),
+                      static_cast<unsigned>(s.kind));
+  }
+
+  Status buffer(const State& s) {
+    EG_RETURN_IF_ERROR(define(s.value, Origin::Buffer, s.value));
+    if (!has_constant_extents(graph_.values[s.value])) {
+      return EG_INVALID("it has extents that depend on symbols");
+    }
+    return {};
+  }
+
+  static Status kv_cache(const State& s) {
+    if (s.value != kAbsent) {
+      return EG_INVALID("a cache has no value of its own, but it names value %" PRIu32, s.value);
+    }
+    if (!s.init_key.empty()) {
+      return EG_INVALID("a cache begins empty, but it names '%s' as its first content",
+                        s.init_key.c_str());
+    }
+    struct Field {
+      const char* name;
+      uint32_t value;
+      uint32_t max;
+    };
+    for (const Field& field : {Field{"k_head_dim", s.k_head_dim, limits::kCacheWidth},
+                               Field{"v_head_dim", s.v_head_dim, limits::kCacheWidth},
+                               Field{"n_kv_heads", s.n_kv_heads, limits::kCacheWidth},
+                               Field{"n_batch", s.n_batch, limits::kCacheWidth},
+                               Field{"max_capacity", s.max_capacity, limits::kCachePositions},
+                               Field{"default_capacity", s.default_capacity, s.max_capacity}}) {
+      if (field.value == 0 || field.value > field.max) {
+        return EG_INVALID("%s is %" PRIu32 ", outside of 1 to %" PRIu32, field.name, field.value,
+                          field.max);
+      }
+    }
+    if (s.window > limits::kCachePositions) {
+      return EG_INVALID("window is %" PRIu32 ", more than %" PRIu32, s.window,
+                        limits::kCachePositions);
+    }
+    int64_t bytes = saturating_product(std::max(s.k_head_dim, s.v_head_dim), sizeof(float));
+    bytes = saturating_product(bytes, s.n_kv_heads);
+    bytes = saturating_product(bytes, s.n_batch);
+    bytes = saturating_product(bytes, s.max_capacity);
+    if (bytes == kUnbounded) {
+      return EG_INVALID("%" PRIu32 " positions of %" PRIu32 " x %" PRIu32 " x %" PRIu32
+                        " elements do not fit 64 bits of memory",
+                        s.max_capacity, std::max(s.k_head_dim, s.v_head_dim), s.n_kv_heads,
+                        s.n_batch);
+    }
+    return {};
+  }
+
+  // --- calls ------------------------------------------------------------------
+
+  Status call(const Call& c, const OpInfo* info) {
+    if (info == nullptr) {
+      return EG_INVALID("op %u is not in opset %" PRIu32, static_cast<unsigned>(c.op),
+                        kOpsetVersion);
+    }
+    if (info->since > opset_version_) {
+      return EG_INVALID("the op came with opset %" PRIu32 ", but the program is of opset %" PRIu32,
+                        info->since, opset_version_);
+    }
+    EG_RETURN_IF_ERROR(operands(c, *info));
+    EG_RETURN_IF_ERROR(int_params(c, *info));
+    EG_RETURN_IF_ERROR(float_params(c, *info));
+    EG_RETURN_IF_ERROR(op_rules(c, *info));
+    if (c.outputs.size() != info->n_outputs) {
+      return EG_INVALID("%zu results, expected %u", c.outputs.size(), info->n_outputs);
+    }
+    const ValueId root = info->is_view ? definitions_[c.inputs[0]].root : kAbsent;
+    for (const ValueId id : c.outputs) {
+      EG_RETURN_IF_ERROR(
+          locate_error(define(id, Origin::Call, root == kAbsent ? id : root), "result"));
+    }
+    return {};
+  }
+
+  // Optional operands at the end may be left out or marked absent.
+  Status operands(const Call& c, const OpInfo& info) const {
+    if (c.inputs.size() < info.min_inputs || c.inputs.size() > info.max_inputs) {
+      return EG_INVALID("%zu operands, expected %u to %u", c.inputs.size(), info.min_inputs,
+                        info.max_inputs);
+    }
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      const ValueId id = c.inputs[i];
+      if (id == kAbsent) {
+        if (i < info.min_inputs) {
+          return EG_INVALID("operand '%s' is absent", info.inputs[i]);
+        }
+        continue;
+      }
+      EG_RETURN_IF_ERROR(locate_error(check_value(id), "operand '%s'", info.inputs[i]));
+      if (definitions_[id].origin == Origin::None) {
+        return EG_INVALID("operand '%s' is value %" PRIu32 ", which is not defined before",
+                          info.inputs[i], id);
+      }
+    }
+    return {};
+  }
+
+  Status int_params(const Call& c, const OpInfo& info) const {
+    if (c.ints.size() != info.n_ints) {
+      return EG_INVALID("%zu integer parameters, expected %u", c.ints.size(), info.n_ints);
+    }
+    for (size_t i = 0; i < c.ints.size(); ++i) {
+      EG_RETURN_IF_ERROR(locate_error(check_expr(c.ints[i]), "parameter '%s'", info.ints[i].name));
+      if (info.ints[i].kind == ParamKind::Dim) {
+        continue;
+      }
+      const Expr& e = graph_.exprs[c.ints[i]];
+      if (e.op != ExprOp::Const) {
+        return EG_INVALID("parameter '%s' must be a constant, but is expression %" PRIu32,
+                          info.ints[i].name, c.ints[i]);
+      }
+      const IntRange range = int_range(info, i);
+      if (e.imm < range.min || e.imm > range.max) {
+        return EG_INVALID("parameter '%s' is %" PRId64 ", outside of %" PRId64 " to %" PRId64,
+                          info.ints[i].name, e.imm, range.min, range.max);
+      }
+    }
+    return {};
+  }
+
+  // ggml computes with floats; infinities are meant (a clamp without one bound).
+  static Status float_params(const Call& c, const OpInfo& info) {
+    if (c.floats.size() != info.n_floats) {
+      return EG_INVALID("%zu float parameters, expected %u", c.floats.size(), info.n_floats);
+    }
+    for (size_t i = 0; i < c.floats.size(); ++i) {
+      const double value = c.floats[i];
+      const bool fits = std::isinf(value) || std::abs(value) <= std::numeric_limits<float>::max();
+      if (!fits) {  // NaN does not compare
+        return EG_INVALID("parameter '%s' is %g, not a 32-bit float", info.floats[i], value);
+      }
+    }
+    return {};
+  }
+
+  int64_t constant(ExprId id) const { return graph_.exprs[id].imm; }
+
+  Status op_rules(const Call& c, const OpInfo& info) const {
+    if (info.is_view && info.has_side_effect) {
+      const Definition& target = definitions_[definitions_[c.inputs[0]].root];
+      if (target.origin != Origin::Buffer) {
+        return EG_INVALID("it writes to value %" PRIu32 ", which is no state", c.inputs[0]);
+      }
+    }
+    switch (c.op) {
+      case Op::Permute:
+        return permutation(c);
+      case Op::Cast:
+        return cast(c);
+      case Op::Rope:
+        return rope(c);
+      case Op::UpdateAndAttend:
+        return update_and_attend(c);
+      default:
+        return {};
+    }
+  }
+
+  Status permutation(const Call& c) const {
+    unsigned seen = 0;
+    for (const ExprId id : c.ints) {
+      seen |= 1U << constant(id);
+    }
+    if (seen != 0xF) {
+      return EG_INVALID(
+          "axes %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 " are no permutation of 0 to 3",
+          constant(c.ints[0]), constant(c.ints[1]), constant(c.ints[2]), constant(c.ints[3]));
+    }
+    return {};
+  }
+
+  Status cast(const Call& c) const {
+    const int64_t dtype = constant(c.ints[params::cast::kDtype]);
+    const GgmlTypeInfo* const info = dtype_info(dtype);
+    if (info == nullptr || info->block_size != 1) {
+      return EG_INVALID("parameter 'dtype' is %" PRId64 ", not a plain element type", dtype);
+    }
+    return {};
+  }
+
+  Status rope(const Call& c) const {
+    const int64_t n_dims = constant(c.ints[params::rope::kNDims]);
+    const int64_t mode = constant(c.ints[params::rope::kMode]);
+    if (n_dims % 2 != 0) {
+      return EG_INVALID("parameter 'n_dims' is %" PRId64 ", an odd number", n_dims);
+    }
+    if (mode != static_cast<int64_t>(RopeMode::Normal) &&
+        mode != static_cast<int64_t>(RopeMode::Neox)) {
+      return EG_INVALID("parameter 'mode' is %" PRId64 ", neither 0 (normal) nor 2 (neox)", mode);
+    }
+    return {};
+  }
+
+  Status update_and_attend(const Call& c) const {
+    const int64_t index = constant(c.ints[params::update_and_attend::kState]);
+    if (index < 0 || static_cast<uint64_t>(index) >= graph_.states.size()) {
+      return EG_INVALID("parameter 'state' is %" PRId64 ", but the graph has %zu states", index,
+                        graph_.states.size());
+    }
+    const State& s = graph_.states[static_cast<size_t>(index)];
+    if (s.kind != StateKind::KvCache) {
+      return EG_INVALID("state %" PRId64 " ('%s') is no KV cache", index, s.name.c_str());
+    }
+    struct Width {
+      const char* name;
+      size_t operand;
+      size_t extent;
+      int64_t expected;
+    };
+    for (const Width& width : {Width{"k", inputs::update_and_attend::kK, 0, s.k_head_dim},
+                               Width{"k", inputs::update_and_attend::kK, 1, s.n_kv_heads},
+                               Width{"v", inputs::update_and_attend::kV, 0, s.v_head_dim},
+                               Width{"v", inputs::update_and_attend::kV, 1, s.n_kv_heads}}) {
+      const Value& v = graph_.values[c.inputs[width.operand]];
+      const Interval range = ranges_[v.ne[width.extent]];
+      if (!range.is_constant() || range.lo != width.expected) {
+        return EG_INVALID("extent %zu of operand '%s' is %" PRId64
+                          "%s, but state '%s' holds %" PRId64,
+                          width.extent, width.name, range.hi, range.is_constant() ? "" : " at most",
+                          s.name.c_str(), width.expected);
+      }
+    }
+    const ValueId positions = c.inputs[inputs::update_and_attend::kPositions];
+    if (definitions_[definitions_[positions].root].origin != Origin::Input) {
+      return EG_INVALID("operand 'positions' (value %" PRIu32
+                        ") is no input of the graph: the host needs it before the graph runs",
+                        positions);
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  const uint32_t opset_version_;
+  std::vector<Interval> ranges_;         // as Graph::exprs
+  std::vector<Definition> definitions_;  // as Graph::values
+  std::unordered_set<std::string_view> state_names_;
+};
+
+}  // namespace
+
+Status verify_program(const Program& program) {
+  if (program.graphs.empty()) {
+    return EG_INVALID("the program has no graph");
+  }
+  for (size_t i = 0; i < program.graphs.size(); ++i) {
+    const Graph& graph = program.graphs[i];
+    EG_RETURN_IF_ERROR(locate_error(GraphVerifier(graph, program.opset_version).verify(),
+                                    "graph %zu ('%s')", i, graph.name.c_str()));
+  }
+  return {};
+}
+
+}  // namespace executorch_ggml
