@@ -351,7 +351,8 @@ class _GraphReader:
             graph.inputs.append(self._argument(a, self._leaf(a.value, ValueKind.INPUT)))
         for w in _items(packed.weights):
             value = self._leaf(w.value, ValueKind.WEIGHT)
-            graph.weights.append(Weight(value, tuple(_items(w.keys))))
+            # flatc's object API decodes strings, but not vectors of them.
+            graph.weights.append(Weight(value, tuple(k.decode() for k in _items(w.keys))))
         for s in _items(packed.states):
             graph.states.append(self._state(s))
         for index, c in enumerate(_items(packed.calls)):
