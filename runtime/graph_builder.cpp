@@ -5,6 +5,7 @@
 #include <map>
 
 #include "runtime/op_builders.h"
+#include "runtime/scalar_type.h"
 #include "runtime/symexpr.h"
 
 namespace executorch_ggml {
@@ -279,7 +280,7 @@ class GraphBuilder {
         // Keeps the memory to the end and the value out of ggml's fusions.
         ggml_set_output(root);
         ggml_set_output(tensor);
-        if (can_be_direct(*tensor, *root)) {
+        if (is_same_layout(tensor->type, argument.scalar_type) && can_be_direct(*tensor, *root)) {
           binding.direct = plan_.direct_outputs.size();
           plan_.direct_outputs.push_back({.root = root, .views = {}});
         }

@@ -69,7 +69,7 @@ ggml_tensor* build_conv_2d(OpContext& op) {
                   w.dilation[0], w.dilation[1], /*is_2D=*/true, GGML_TYPE_F32);
   ggml_tensor* product = ggml_mul_mat(ctx, ggml_reshape_2d(ctx, columns, column, positions),
                                       ggml_reshape_2d(ctx, kernel, column, kernel->ne[3]));
-  ggml_mul_mat_set_prec(product, GGML_PREC_F32);
+  ggml_prec_set_acc(product, GGML_PREC_F32);
   if (ne[3] == 1) {
     return ggml_reshape_4d(ctx, product, ne[0], ne[1], ne[2], 1);
   }

@@ -18,7 +18,7 @@ ggml_tensor* build_mul_mat(OpContext& op) {
   }
   ggml_tensor* result = ggml_mul_mat(op.ggml(), op.in(0), op.in(1));
   // Sums in F32 on devices that would otherwise use F16; the CPU always does.
-  ggml_mul_mat_set_prec(result, GGML_PREC_F32);
+  ggml_prec_set_acc(result, GGML_PREC_F32);
   return result;
 }
 
