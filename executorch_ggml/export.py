@@ -1,0 +1,41 @@
+"""From an exported program to an edge program, with rewrites before partitioning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from executorch.exir.backend.partitioner import Partitioner
+from torch.export.exported_program import ExportedProgram
+
+#: A rewrite of an exported program; see :mod:`executorch_ggml.passes`.
+ProgramPass = Callable[[ExportedProgram], ExportedProgram]
+
+
+def to_edge_rewrite_and_lower(
+    programs: ExportedProgram | Mapping[str, ExportedProgram],
+    *,
+    ep_passes: Sequence[ProgramPass] = (),
+    transform_passes: Any = None,
+    partitioner: Sequence[Partitioner] | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+) -> EdgeProgramManager:
+    """Rewrite exported programs, then lower them as ``to_edge_transform_and_lower`` does.
+
+    Args:
+        programs: one program, or a mapping from method names to programs.
+        ep_passes: rewrites applied to each program before edge lowering, in order.
+        transform_passes, partitioner, constant_methods, compile_config: passed on.
+    """
+    methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+    for rewrite in ep_passes:
+        methods = {name: rewrite(program) for name, program in methods.items()}
+    return to_edge_transform_and_lower(
+        methods,
+        transform_passes=transform_passes,
+        partitioner=list(partitioner) if partitioner is not None else None,
+        constant_methods=dict(constant_methods) if constant_methods is not None else None,
+        compile_config=compile_config,
+    )

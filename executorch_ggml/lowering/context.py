@@ -1,0 +1,404 @@
+"""What a lowering works with: IR values for FX nodes, and torch's conventions on top.
+
+This is the one place where torch's order of dims (outermost first) meets ggml's
+(innermost first): a torch shape ``[B, H, S, D]`` is ``ne = (D, S, H, B)``, and
+torch dim ``d`` of ``r`` is ggml axis ``r - 1 - d``. Lowerings speak torch shapes
+and dims; the helpers here translate.
+
+Values inside a delegate have one of two element types: F32 for every floating
+torch dtype (half-precision inputs are widened at the boundary and results are
+rounded there, so sums accumulate in F32), and I32 for integers and booleans
+(int64 arguments are range-checked at the boundary). Weights keep their own type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import sympy
+import torch
+from torch import fx
+
+from executorch_ggml.ir.graph import Graph, State, Value, ValueKind
+from executorch_ggml.ir.types import (
+    DType,
+    Dim,
+    TensorType,
+    contiguous_strides,
+    dims_equal,
+    product,
+    simplify_dim,
+)
+from executorch_ggml.lowering.registry import Unsupported
+from executorch_ggml.options import GgmlOptions
+
+MAX_RANK = 4
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An IR value with its torch shape (outermost dim first) and torch dtype."""
+
+    value: Value
+    shape: tuple[Dim, ...]
+    dtype: torch.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in _FLOATS
+
+
+Lowered: TypeAlias = "Tensor | tuple[Tensor, ...] | Dim"
+
+
+class Sources(Protocol):
+    """Where a lowered region gets what it reads but does not compute."""
+
+    def materialize(self, graph: Graph, node: fx.Node) -> Lowered:
+        """The IR value of a node from outside the region."""
+
+    def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
+        """A weight with these contents."""
+
+    def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
+        """The bytes of a weight of U8 elements as another type."""
+
+
+def to_dim(size: Any) -> Dim:
+    """A torch size (int or SymInt) as an extent.
+
+    Raises:
+        Unsupported: a size without an expression (data dependent and unbacked by an input).
+    """
+    if isinstance(size, torch.SymInt):
+        return simplify_dim(size.node.expr)
+    if isinstance(size, sympy.Expr):
+        return simplify_dim(size)
+    return int(size)
+
+
+def ir_dtype(dtype: torch.dtype) -> DType:
+    """The element type of a torch dtype inside a delegate."""
+    if dtype in _FLOATS:
+        return DType.F32
+    if dtype in _INTEGERS:
+        return DType.I32
+    raise Unsupported(f"dtype {dtype}")
+
+
+class LoweringContext:
+    """Builds IR for a set of FX nodes.
+
+    Args:
+        graph: receives the calls.
+        sources: makes the values of nodes from outside the set, and constants.
+        options: how the program is lowered.
+    """
+
+    def __init__(self, graph: Graph, sources: Sources, options: GgmlOptions) -> None:
+        self.graph = graph
+        self.options = options
+        self._sources = sources
+        self._env: dict[fx.Node, Lowered] = {}
+        self.debug_handle = 0
+
+    # --- nodes ---------------------------------------------------------------------
+
+    def bind(self, node: fx.Node, lowered: Lowered) -> None:
+        self._env[node] = lowered
+
+    def lowered(self, node: fx.Node) -> Lowered:
+        if node not in self._env:
+            self._env[node] = self._sources.materialize(self.graph, node)
+        return self._env[node]
+
+    def constant(self, tensor: torch.Tensor) -> Value:
+        """A constant known now, such as a scalar operand."""
+        return self._sources.constant(self.graph, tensor)
+
+    def reinterpret_weight(self, blob: Tensor, dtype: DType, shape: Sequence[Dim]) -> Value:
+        """A weight of raw bytes as a tensor of a block type.
+
+        Raises:
+            Unsupported: the bytes are computed, or do not make up the shape.
+        """
+        type = contiguous_type(dtype, shape)
+        elements = type.n_elements
+        if not is_weight(blob.value) or blob.dtype != torch.uint8:
+            raise Unsupported("quantized blocks that are not a constant of bytes")
+        if not isinstance(elements, int) or not all(isinstance(d, int) for d in blob.shape):
+            raise Unsupported("quantized blocks of symbolic size")
+        expected = elements // dtype.block_size * dtype.type_size
+        found = math.prod(int(d) for d in blob.shape)
+        if found != expected:
+            raise Unsupported(f"{found} bytes of {dtype.name} blocks, expected {expected}")
+        return self._sources.reinterpret(self.graph, blob.value, type)
+
+    def state_index(self, state: State) -> int:
+        """The index of a session state, declared once per name."""
+        for index, known in enumerate(self.graph.states):
+            if known.name == state.name:
+                if known != state:
+                    raise Unsupported(f"state {state.name} is used with two shapes")
+                return index
+        self.graph.states.append(state)
+        return len(self.graph.states) - 1
+
+    def tensor(self, arg: Any, name: str = "input") -> Tensor:
+        """The operand ``arg``, which must be a single tensor node."""
+        if not isinstance(arg, fx.Node):
+            raise Unsupported(f"{name} is {type(arg).__name__}, not a tensor")
+        found = self.lowered(arg)
+        if not isinstance(found, Tensor):
+            raise Unsupported(f"{name} is not a tensor")
+        return found
+
+    def float_tensor(self, arg: Any, name: str = "input") -> Tensor:
+        """A floating-point operand as F32."""
+        found = self.tensor(arg, name)
+        if not found.is_float:
+            raise Unsupported(f"{name} is {found.dtype}, not floating point")
+        return self.as_f32(found)
+
+    def optional_tensor(self, arg: Any, name: str) -> Tensor | None:
+        return None if arg is None else self.tensor(arg, name)
+
+    def dim(self, arg: Any) -> Dim:
+        """A size argument: an int, a SymInt, or a node that computes one."""
+        if isinstance(arg, fx.Node):
+            return to_dim(arg.meta["val"])
+        return to_dim(arg)
+
+    def static(self, arg: Any, name: str) -> int:
+        """An argument that must be a plain integer."""
+        if isinstance(arg, bool) or not isinstance(arg, int):
+            raise Unsupported(f"{name} is not constant")
+        return arg
+
+    def number(self, arg: Any, name: str) -> float:
+        """A scalar argument that must be a plain number."""
+        if isinstance(arg, (bool, int, float)):
+            return float(arg)
+        raise Unsupported(f"{name} is not a constant number")
+
+    @staticmethod
+    def argument(node: fx.Node, index: int, name: str, default: Any = None) -> Any:
+        """Positional or keyword argument of a node."""
+        if index < len(node.args):
+            return node.args[index]
+        return node.kwargs.get(name, default)
+
+    @staticmethod
+    def output_shape(node: fx.Node) -> tuple[Dim, ...]:
+        return tuple(to_dim(s) for s in node.meta["val"].shape)
+
+    @staticmethod
+    def output_dtype(node: fx.Node) -> torch.dtype:
+        dtype = node.meta["val"].dtype
+        assert isinstance(dtype, torch.dtype)
+        return dtype
+
+    # --- building ------------------------------------------------------------------
+
+    def call(self, op_name: str, *inputs: Value | None, **params: Any) -> Value:
+        return self.graph.call(op_name, *inputs, debug_handle=self.debug_handle, **params)
+
+    def result(self, node: fx.Node, value: Value) -> Tensor:
+        """Wrap a value as the result of ``node``; its extents must be the node's shape."""
+        shape = self.output_shape(node)
+        expected = extents_of(shape)
+        if not all(dims_equal(a, b) for a, b in zip(expected, value.ne)):
+            raise AssertionError(
+                f"{node.name}: lowered to ne {value.ne}, but its shape {shape} is ne {expected}"
+            )
+        return Tensor(value, shape, self.output_dtype(node))
+
+    # --- layout --------------------------------------------------------------------
+
+    def contiguous(self, value: Value) -> Value:
+        return value if value.type.is_contiguous else self.call("cont", value)
+
+    def rows(self, value: Value) -> Value:
+        """The value with adjacent elements along ``ne[0]``."""
+        return value if value.type.has_contiguous_rows else self.call("cont", value)
+
+    def as_f32(self, tensor: Tensor) -> Tensor:
+        """A floating-point tensor as F32. A half-precision weight is widened by a cast."""
+        dtype = tensor.value.type.dtype
+        if dtype in (DType.F32, DType.FROM_FILE):
+            return tensor
+        return Tensor(
+            self.call("cast", tensor.value, dtype=int(DType.F32)), tensor.shape, torch.float32
+        )
+
+    def reshape(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """Row-major reshape to a torch shape."""
+        ne = extents_of(shape)
+        if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
+            return value
+        kept = self._reshape_view(value, ne)
+        if kept is not None:
+            return kept
+        return self.call("reshape", self.contiguous(value), **_named("ne", ne))
+
+    def _reshape_view(self, value: Value, ne: Sequence[Dim]) -> Value | None:
+        """A reshape of a strided value that only adds or drops extents of 1, as a permute."""
+        if value.type.is_contiguous:
+            return None
+        kept_source = [i for i in range(4) if not dims_equal(value.ne[i], 1)]
+        kept_target = [i for i in range(4) if not dims_equal(ne[i], 1)]
+        if len(kept_source) != len(kept_target):
+            return None
+        if not all(dims_equal(value.ne[s], ne[t]) for s, t in zip(kept_source, kept_target)):
+            return None
+        axes = dict(zip(kept_source, kept_target))
+        free = iter(t for t in range(4) if t not in kept_target)
+        for i in range(4):
+            if i not in axes:
+                axes[i] = next(free)
+        return self._permute_axes(value, [axes[i] for i in range(4)])
+
+    def permute(self, value: Value, dims: Sequence[int]) -> Value:
+        """Torch permutation: result dim ``i`` is the value's dim ``dims[i]``."""
+        rank = len(dims)
+        axes = list(range(4))
+        for target, source in enumerate(dims):
+            axes[rank - 1 - source] = rank - 1 - target
+        return self._permute_axes(value, axes)
+
+    def _permute_axes(self, value: Value, axes: Sequence[int]) -> Value:
+        """``ggml_permute``, composed with the permutation that made ``value``."""
+        producer = value.producer
+        if producer is not None and producer.op.name == "permute":
+            first = [producer.params[f"axis{i}"] for i in range(4)]
+            source = producer.inputs[0]
+            assert source is not None
+            return self._permute_axes(source, [axes[first[i]] for i in range(4)])
+        if list(axes) == [0, 1, 2, 3]:
+            return value
+        return self.call("permute", value, **_named("axis", axes))
+
+    def transpose(self, tensor: Tensor, dim0: int, dim1: int) -> Tensor:
+        dims = list(range(tensor.rank))
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+        shape = tuple(tensor.shape[d] for d in dims)
+        return Tensor(self.permute(tensor.value, dims), shape, tensor.dtype)
+
+    def slice(self, tensor: Tensor, dim: int, start: Dim, length: Dim, step: int = 1) -> Value:
+        """``length`` elements of ``dim`` from ``start``, ``step`` apart, as a view."""
+        axis = tensor.rank - 1 - dim
+        value = self._viewable(tensor.value, keep_rows=(axis != 0 or step == 1))
+        if axis == 0 and step != 1:
+            return self._strided_rows(value, start, length, step)
+        strides = list(value.type.strides)
+        ne: list[Dim] = list(value.ne)
+        offset = simplify_dim(start * strides[axis])
+        ne[axis] = length
+        strides[axis] = simplify_dim(strides[axis] * step)
+        if value.producer is not None and value.producer.op.name == "view":
+            source = value.producer.inputs[0]
+            assert source is not None
+            offset = simplify_dim(offset + value.producer.params["offset"])
+            value = source
+        return self.call(
+            "view",
+            value,
+            **_named("ne", ne),
+            stride1=strides[1],
+            stride2=strides[2],
+            stride3=strides[3],
+            offset=offset,
+        )
+
+    def _viewable(self, value: Value, keep_rows: bool) -> Value:
+        """``ggml_view`` sets the row stride to one element: strided rows are copied first."""
+        if value.type.dtype.is_quantized or value.type.dtype == DType.FROM_FILE:
+            raise Unsupported("a slice of a quantized weight")
+        return self.rows(value) if keep_rows else self.contiguous(value)
+
+    def _strided_rows(self, value: Value, start: Dim, length: Dim, step: int) -> Value:
+        """Every ``step``-th element of ``ne[0]``: a view with rows of one element, copied."""
+        if not dims_equal(value.ne[3], 1):
+            raise Unsupported("a stepped slice of the last of four dims")
+        strides = value.type.strides
+        view = self.call(
+            "view",
+            value,
+            ne0=1,
+            ne1=length,
+            ne2=value.ne[1],
+            ne3=value.ne[2],
+            stride1=step,
+            stride2=strides[1],
+            stride3=strides[2],
+            offset=simplify_dim(start * strides[0]),
+        )
+        return self.call(
+            "reshape", self.call("cont", view), ne0=length, ne1=value.ne[1], ne2=value.ne[2], ne3=1
+        )
+
+    def broadcast_to(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
+        """Repeat the tensor to a torch shape (missing leading dims are 1)."""
+        ne = extents_of(shape)
+        value = tensor.value
+        if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
+            return value
+        return self.call("repeat", self.rows(value), **_named("ne", ne))
+
+
+def extents_of(shape: Sequence[Dim]) -> tuple[Dim, Dim, Dim, Dim]:
+    """A torch shape as ggml extents.
+
+    Raises:
+        Unsupported: more than four dims.
+    """
+    dims = [simplify_dim(d) for d in shape]
+    if len(dims) > MAX_RANK:
+        raise Unsupported(f"{len(shape)} dims; a delegate takes {MAX_RANK}")
+    reverse = dims[::-1] + [1] * (MAX_RANK - len(dims))
+    return (reverse[0], reverse[1], reverse[2], reverse[3])
+
+
+def normalize_dim(dim: Any, rank: int) -> int:
+    """A torch dim in 0..rank-1."""
+    if not isinstance(dim, int):
+        raise Unsupported("a dim that is not constant")
+    return dim + rank if dim < 0 else dim
+
+
+def contiguous_type(dtype: DType, shape: Sequence[Dim]) -> TensorType:
+    """The type of a contiguous value with a torch shape."""
+    ne = extents_of(shape)
+    return TensorType(dtype, ne, contiguous_strides(ne))
+
+
+def is_weight(value: Value) -> bool:
+    return value.kind is ValueKind.WEIGHT
+
+
+def _named(prefix: str, dims: Sequence[Any]) -> dict[str, Any]:
+    return {f"{prefix}{i}": d for i, d in enumerate(dims)}
+
+
+__all__ = [
+    "Lowered",
+    "LoweringContext",
+    "Tensor",
+    "contiguous_type",
+    "extents_of",
+    "ir_dtype",
+    "is_weight",
+    "normalize_dim",
+    "product",
+    "to_dim",
+]

@@ -1,0 +1,124 @@
+"""Whether a node can be delegated: run its lowering on metadata alone.
+
+Each node is lowered by itself, into a throw-away graph whose inputs are
+contiguous tensors of the operands' shapes. Nothing of the program is touched and
+no weight is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+from torch.export.exported_program import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from executorch_ggml.ir.graph import Graph, Value
+from executorch_ggml.ir.types import DType, TensorType
+from executorch_ggml.lowering import load_lowerings
+from executorch_ggml.lowering.context import (
+    Lowered,
+    LoweringContext,
+    Tensor,
+    contiguous_type,
+    ir_dtype,
+    to_dim,
+)
+from executorch_ggml.lowering.program import lower_node
+from executorch_ggml.lowering.registry import Unsupported, op_name
+from executorch_ggml.options import GgmlOptions
+from executorch_ggml.weights.pack import stored_dtype
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The outcome for each ``call_function`` node of a program."""
+
+    supported: set[fx.Node]
+    reasons: dict[fx.Node, str] = field(default_factory=dict)
+
+
+class _MetadataSources:
+    """Stands in for a program's placeholders, from their metadata."""
+
+    def __init__(self, program: ExportedProgram, options: GgmlOptions) -> None:
+        signature = program.graph_signature
+        self._options = options
+        self._constants: dict[str, str] = {
+            spec.arg.name: str(spec.target)
+            for spec in signature.input_specs
+            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+            and hasattr(spec.arg, "name")
+        }
+        self._mutated = set(signature.buffers_to_mutate.values())
+
+    def materialize(self, graph: Graph, node: fx.Node) -> Lowered:
+        fake = node.meta.get("val")
+        if isinstance(fake, (tuple, list)):
+            return tuple(self._tensor(graph, node, element) for element in fake)
+        if isinstance(fake, (torch.SymInt, int)):
+            return to_dim(fake)
+        if not isinstance(fake, torch.Tensor):
+            raise Unsupported(f"'{node.name}' is a {type(fake).__name__}, not a tensor")
+        return self._tensor(graph, node, fake)
+
+    def _tensor(self, graph: Graph, node: fx.Node, fake: torch.Tensor) -> Tensor:
+        shape = tuple(to_dim(s) for s in fake.shape)
+        target = self._constants.get(node.name)
+        if node.op == "get_attr":
+            target = str(node.target)
+        if target is None:
+            if not fake.is_contiguous() and node.op == "placeholder":
+                raise Unsupported(f"'{node.name}' is not contiguous")
+            value = graph.input(contiguous_type(ir_dtype(fake.dtype), shape), 0, shape)
+        elif target in self._mutated:
+            value = graph.buffer_state(contiguous_type(ir_dtype(fake.dtype), shape), target)
+        elif target in self._options.weight_keys:
+            value = graph.weight(contiguous_type(DType.FROM_FILE, shape), target)
+        else:
+            value = graph.weight(contiguous_type(stored_dtype(fake.dtype), shape), target)
+        return Tensor(value, shape, fake.dtype)
+
+    def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
+        shape = tuple(int(s) for s in tensor.shape)
+        return graph.weight(contiguous_type(stored_dtype(tensor.dtype), shape), "const")
+
+    def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
+        return graph.weight(type, "blocks")
+
+
+def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
+    """Decide for every ``call_function`` node; ``Unsupported`` means no, anything else propagates."""
+    load_lowerings()
+    sources = _MetadataSources(program, options)
+    verdicts = Verdicts(set())
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        reason = _try_lowering(node, sources, options)
+        if reason is None:
+            verdicts.supported.add(node)
+        else:
+            verdicts.reasons[node] = reason
+    # A tuple's element is only as good as the tuple.
+    for node in list(verdicts.supported):
+        if op_name(node.target) == "operator.getitem" and node.args[0] not in verdicts.supported:
+            verdicts.supported.discard(node)
+            verdicts.reasons[node] = "its tuple is not delegated"
+    return verdicts
+
+
+def _try_lowering(
+    node: fx.Node, sources: _MetadataSources, options: GgmlOptions
+) -> str | None:
+    """Lower one node by itself. Returns the reason if that is not possible."""
+    context = LoweringContext(Graph(), sources, options)
+    try:
+        lowered = lower_node(context, node)
+        for value in lowered if isinstance(lowered, tuple) else (lowered,):
+            if isinstance(value, Tensor):
+                ir_dtype(value.dtype)
+    except Unsupported as unsupported:
+        return str(unsupported)
+    return None

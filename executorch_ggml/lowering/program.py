@@ -1,0 +1,391 @@
+"""From a partition's exported program to an IR program and its named data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy
+import torch
+from executorch.exir._serialize._named_data_store import NamedDataStore
+from executorch.exir.tensor import scalar_type_enum
+from torch import fx
+from torch.export.exported_program import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+
+from executorch_ggml.ir.graph import (
+    Graph,
+    Program,
+    Symbol,
+    SymbolSource,
+    Value,
+    ValueKind,
+)
+from executorch_ggml.ir.types import DType, Dim, IRError, TensorType, simplify_dim
+from executorch_ggml.lowering import load_lowerings
+from executorch_ggml.lowering.context import (
+    Lowered,
+    LoweringContext,
+    Tensor,
+    contiguous_type,
+    ir_dtype,
+    to_dim,
+)
+from executorch_ggml.lowering.registry import Unsupported, find_lowering, op_name
+from executorch_ggml.options import GgmlOptions
+from executorch_ggml.weights.pack import content_key, pack, stored_dtype, tensor_bytes
+
+#: A dim without an upper bound: ExecuTorch's own limit for a tensor's size.
+UNBOUNDED = 2**31 - 1
+
+_CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """The IR of a delegate and the constants it stores."""
+
+    program: Program
+    data: NamedDataStore
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant's contents, kept until the program is complete."""
+
+    prefix: str
+    tensor: torch.Tensor
+    raw: bool = False  # the bytes as they are, not converted for storage
+
+
+class ProgramSources:
+    """Placeholders of an exported program as inputs, weights and states."""
+
+    def __init__(self, program: ExportedProgram, options: GgmlOptions) -> None:
+        self._program = program
+        self._options = options
+        self._specs: dict[str, InputSpec] = {
+            spec.arg.name: spec
+            for spec in program.graph_signature.input_specs
+            if hasattr(spec.arg, "name")
+        }
+        self._mutated = set(program.graph_signature.buffers_to_mutate.values())
+        self._constants: dict[Value, _Constant] = {}
+        self._weights: dict[str, Value] = {}
+        self._scalars: dict[tuple[torch.dtype, bytes], Value] = {}
+
+    # --- lowering.context.Sources -----------------------------------------------------
+
+    def materialize(self, graph: Graph, node: fx.Node) -> Lowered:
+        if node.op == "get_attr":
+            tensor = functools.reduce(
+                getattr, str(node.target).split("."), self._program.graph_module
+            )
+            assert isinstance(tensor, torch.Tensor)
+            return self._wrap(node, self._declare(graph, str(node.target), tensor))
+        if node.op != "placeholder":
+            raise AssertionError(f"{node.name} ({node.op}) is read before it is lowered")
+        spec = self._specs.get(node.name)
+        if spec is None or spec.kind not in _CONSTANT_KINDS:
+            return self._input(graph, node)
+        target = str(spec.target)
+        if spec.kind is InputKind.BUFFER and target in self._mutated:
+            return self._wrap(node, self._state(graph, node, target))
+        keys = self._options.weight_keys.get(target)
+        if keys is not None:
+            type = contiguous_type(DType.FROM_FILE, self._shape(node))
+            return self._wrap(node, graph.weight(type, *keys))
+        return self._wrap(node, self._declare(graph, target, self._tensor(target)))
+
+    def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
+        key = (tensor.dtype, tensor_bytes(tensor))
+        known = self._scalars.get(key)
+        if known is None or not any(w.value is known for w in graph.weights):
+            known = self._scalars[key] = self._declare(graph, "const", tensor)
+        return known
+
+    def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
+        constant = self._constants[weight]
+        value = graph.weight(type, constant.prefix)
+        self._constants[value] = _Constant(constant.prefix, constant.tensor, raw=True)
+        return value
+
+    # --- placeholders -----------------------------------------------------------------
+
+    @staticmethod
+    def _shape(node: fx.Node) -> tuple[Dim, ...]:
+        return tuple(to_dim(s) for s in node.meta["val"].shape)
+
+    def _wrap(self, node: fx.Node, value: Value) -> Tensor:
+        return Tensor(value, self._shape(node), node.meta["val"].dtype)
+
+    def _tensor(self, target: str) -> torch.Tensor:
+        found = self._program.state_dict.get(target)
+        if found is None:
+            found = self._program.constants.get(target)
+        if not isinstance(found, torch.Tensor):
+            raise IRError(f"constant '{target}' has no tensor in the exported program")
+        return found
+
+    def _declare(self, graph: Graph, target: str, tensor: torch.Tensor) -> Value:
+        type = contiguous_type(stored_dtype(tensor.dtype), tuple(int(s) for s in tensor.shape))
+        value = graph.weight(type, target)
+        self._constants[value] = _Constant(target, tensor)
+        return value
+
+    def _state(self, graph: Graph, node: fx.Node, target: str) -> Value:
+        initial = self._tensor(target)
+        if not isinstance(initial, torch._subclasses.FakeTensor) and bool(initial.any()):
+            # The key is replaced by a content key when the program is packed.
+            init_key: str | None = target
+        else:
+            init_key = None
+        type = contiguous_type(ir_dtype(initial.dtype), self._shape(node))
+        return graph.buffer_state(type, target, init_key)
+
+    def _input(self, graph: Graph, node: fx.Node) -> Lowered:
+        fake = node.meta["val"]
+        if isinstance(fake, (torch.SymInt, int)):
+            graph.input(contiguous_type(DType.I32, ()), int(scalar_type_enum(torch.int64)), ())
+            return to_dim(fake)
+        if not isinstance(fake, torch.Tensor):
+            raise IRError(f"input '{node.name}' is a {type(fake).__name__}, not a tensor")
+        if not fake.is_contiguous():
+            raise IRError(f"input '{node.name}' is not contiguous (dim order {fake.dim_order()})")
+        shape = self._shape(node)
+        value = graph.input(
+            contiguous_type(ir_dtype(fake.dtype), shape),
+            int(scalar_type_enum(fake.dtype)),
+            shape,
+        )
+        return self._wrap(node, value)
+
+    # --- packing ------------------------------------------------------------------------
+
+    def pack(self, graph: Graph) -> NamedDataStore:
+        """Give every stored weight its content key and collect the bytes."""
+        entries: dict[str, bytes] = {}
+
+        def store(prefix: str, data: bytes) -> str:
+            key = content_key(prefix, data)
+            entries[key] = data
+            return key
+
+        for index, weight in enumerate(graph.weights):
+            constant = self._constants.get(weight.value)
+            if constant is None:
+                continue
+            if constant.raw:
+                flat = constant.tensor.detach().cpu().contiguous().reshape(-1)
+                data = flat.view(torch.uint8).numpy().tobytes()
+            else:
+                data = tensor_bytes(constant.tensor)
+            graph.weights[index] = type(weight)(weight.value, (store(constant.prefix, data),))
+        for index, state in enumerate(graph.states):
+            if state.init_key is not None:
+                initial = self._tensor(state.init_key)
+                widened = initial.float() if initial.is_floating_point() else initial
+                key = store(state.init_key, tensor_bytes(widened))
+                graph.states[index] = type(state)(
+                    state.kind, state.name, value=state.value, init_key=key
+                )
+        return pack(entries.items())
+
+
+def lower_program(program: ExportedProgram, options: GgmlOptions, name: str) -> LoweredProgram:
+    """Lower every node of a partition.
+
+    Raises:
+        Unsupported, IRError: the partition holds something that cannot be lowered.
+            The partitioner claims only nodes whose own lowering works, so this is a
+            bug unless the program was not partitioned by it.
+    """
+    load_lowerings()
+    graph = Graph(name=name)
+    sources = ProgramSources(program, options)
+    context = LoweringContext(graph, sources, options)
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and _is_user_input(program, node):
+            context.bind(node, sources.materialize(graph, node))
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            context.bind(node, lower_node(context, node))
+    _add_outputs(program, graph, context)
+    graph.symbols = find_symbols(program, graph)
+    graph.eliminate_dead_code()
+    data = sources.pack(graph)
+    return LoweredProgram(Program([graph], options.program_id), data)
+
+
+def lower_node(context: LoweringContext, node: fx.Node) -> Lowered:
+    """Run a node's lowering.
+
+    Raises:
+        Unsupported: with the reason.
+    """
+    function = find_lowering(node)
+    if function is None:
+        raise Unsupported(f"no lowering for {op_name(node.target)}")
+    handle = node.meta.get("debug_handle", 0)
+    context.debug_handle = handle if isinstance(handle, int) else 0
+    try:
+        return function(context, node)
+    except IRError as error:
+        raise Unsupported(str(error)) from error
+
+
+def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:
+    return node.name in program.graph_signature.user_inputs
+
+
+def _add_outputs(program: ExportedProgram, graph: Graph, context: LoweringContext) -> None:
+    """User outputs in order; a buffer's next value is assigned to its state instead."""
+    (output,) = (n for n in program.graph.nodes if n.op == "output")
+    specs = program.graph_signature.output_specs
+    states = {s.name: s.value for s in graph.states if s.value is not None}
+    mutations: list[tuple[Value, Tensor]] = []
+    for spec, node in zip(specs, output.args[0]):
+        tensor = context.tensor(node, "output")
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            state = states.get(str(spec.target))
+            if state is None:
+                state = graph.buffer_state(
+                    contiguous_type(ir_dtype(tensor.dtype), tensor.shape), str(spec.target)
+                )
+            mutations.append((state, tensor))
+            continue
+        value = context.contiguous(tensor.value)
+        if mutations or any(s.kind is OutputKind.BUFFER_MUTATION for s in specs):
+            value = _detach_from_state(context, value)
+        if value.type.dtype not in (DType.F32, DType.I32):
+            value = context.as_f32(Tensor(value, tensor.shape, tensor.dtype)).value
+        graph.output(value, int(scalar_type_enum(tensor.dtype)), tensor.shape)
+    # Reads of an old value may follow in the list of mutations: copy them all first.
+    pending = [
+        (state, _next_value(context, state, tensor, many=len(mutations) > 1))
+        for state, tensor in mutations
+    ]
+    for state, value in pending:
+        if _root(value) is not state:
+            context.call("assign", state, value)
+
+
+def _next_value(context: LoweringContext, state: Value, tensor: Tensor, many: bool) -> Value:
+    value = tensor.value
+    if many and _root(value).kind is ValueKind.STATE and _root(value) is not state:
+        return context.call("cont", value)
+    return value
+
+
+def _root(value: Value) -> Value:
+    """The value whose memory this one shows."""
+    while value.producer is not None and value.producer.op.is_view:
+        source = value.producer.inputs[0]
+        assert source is not None
+        value = source
+    return value
+
+
+def _detach_from_state(context: LoweringContext, value: Value) -> Value:
+    """An output that shows state memory is copied before the state changes."""
+    if _root(value).kind is not ValueKind.STATE:
+        return value
+    return context.call("cont", value)
+
+
+# --- symbols --------------------------------------------------------------------------------
+
+
+def find_symbols(program: ExportedProgram, graph: Graph) -> list[Symbol]:
+    """Where each symbol of the graph is read from, and its bounds.
+
+    Raises:
+        IRError: a symbol that no input determines.
+    """
+    wanted = sorted(_free_symbols(graph), key=str)
+    sources: dict[sympy.Symbol, Symbol] = {}
+    ranges = _symbol_ranges(program)
+    placeholders = [n for n in program.graph.nodes if _is_user_input(program, n)]
+    for exact in (True, False):
+        for index, node in enumerate(placeholders):
+            fake = node.meta["val"]
+            if isinstance(fake, torch.Tensor):
+                sizes: Iterable[tuple[SymbolSource, int, Dim]] = (
+                    (SymbolSource.INPUT_DIM, d, to_dim(s)) for d, s in enumerate(fake.shape)
+                )
+            else:
+                sizes = ((SymbolSource.INPUT_ELEMENT, 0, to_dim(fake)),)
+            for source, position, size in sizes:
+                solved = _solve(size, exact)
+                if solved is None or solved[0] in sources:
+                    continue
+                symbol, divisor, offset = solved
+                low, high = ranges.get(symbol, (0, UNBOUNDED))
+                sources[symbol] = Symbol(
+                    symbol, low, high, source, index, position, offset, divisor
+                )
+    missing = [str(s) for s in wanted if s not in sources]
+    if missing:
+        raise IRError(f"no input determines {', '.join(missing)}")
+    return [sources[s] for s in wanted]
+
+
+def _free_symbols(graph: Graph) -> set[sympy.Symbol]:
+    found: set[sympy.Symbol] = set()
+    for value in graph.values():
+        for dim in value.ne:
+            if isinstance(dim, sympy.Expr):
+                found |= dim.free_symbols
+    for call in graph.calls:
+        for param in call.params.values():
+            if isinstance(param, sympy.Expr):
+                found |= param.free_symbols
+    for argument in (*graph.inputs, *graph.outputs):
+        for dim in argument.sizes:
+            if isinstance(dim, sympy.Expr):
+                found |= dim.free_symbols
+    return found
+
+
+def _solve(size: Dim, exact: bool) -> tuple[sympy.Symbol, int, int] | None:
+    """``size = divisor * symbol + offset`` as (symbol, divisor, offset)."""
+    if isinstance(size, int) or len(size.free_symbols) != 1:
+        return None
+    (symbol,) = size.free_symbols
+    if size == symbol:
+        return symbol, 1, 0
+    if exact or not size.is_polynomial(symbol):
+        return None
+    polynomial = sympy.Poly(size, symbol)
+    if polynomial.degree() != 1:
+        return None
+    divisor, offset = (simplify_dim(c) for c in polynomial.all_coeffs())
+    if not isinstance(divisor, int) or not isinstance(offset, int) or divisor <= 0:
+        return None
+    return symbol, divisor, offset
+
+
+def _symbol_ranges(program: ExportedProgram) -> dict[sympy.Symbol, tuple[int, int]]:
+    """Bounds of every symbol. A lower bound of 2 is torch's way to say "not 0 or 1": 1 runs."""
+    ranges: dict[sympy.Symbol, tuple[int, int]] = {}
+
+    def note(symbol: sympy.Symbol, found: object) -> None:
+        lower, upper = getattr(found, "lower", None), getattr(found, "upper", None)
+        low = int(lower) if isinstance(lower, sympy.Integer) else 0
+        high = int(upper) if isinstance(upper, sympy.Integer) else UNBOUNDED
+        ranges[symbol] = (1 if low == 2 else max(low, 0), min(high, UNBOUNDED))
+
+    for node in program.graph.nodes:
+        fake = node.meta.get("val")
+        sizes = fake.shape if isinstance(fake, torch.Tensor) else [fake]
+        for size in sizes:
+            if isinstance(size, torch.SymInt) and size.node.shape_env is not None:
+                for symbol in size.node.expr.free_symbols - set(ranges):
+                    found = size.node.shape_env.var_to_range.get(symbol)
+                    if found is not None:
+                        note(symbol, found)
+    for symbol, found in program.range_constraints.items():
+        if isinstance(symbol, sympy.Symbol):
+            note(symbol, found)
+    return ranges

@@ -1,0 +1,236 @@
+"""The partitioner: tags the nodes that ggml takes and says why the others stay."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import torch
+from executorch.exir.backend.canonical_partitioners.pattern_op_partitioner import (
+    generate_partitions_from_list_of_nodes,
+)
+from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch.exir.backend.utils import tag_constant_data, tag_mutated_buffer
+from torch import fx
+from torch.export.exported_program import ExportedProgram
+from torch.fx.passes.infra.partitioner import Partition
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from executorch_ggml.backend import GgmlBackend, register_weight_keys
+from executorch_ggml.lowering.dry_run import Verdicts, dry_run
+from executorch_ggml.lowering.registry import op_name
+from executorch_ggml.lowering.views import SIZE_OPS
+from executorch_ggml.options import GgmlOptions
+from executorch_ggml.report import DelegationReport, Rejection
+
+logger = logging.getLogger(__name__)
+
+#: Composite ops that are kept whole where every use of them can be delegated.
+_KEPT_WHOLE = frozenset(
+    {
+        "aten.linear.default",
+        "aten.scaled_dot_product_attention.default",
+        "aten.layer_norm.default",
+        "aten.rms_norm.default",
+        "aten.silu.default",
+        "aten.gelu.default",
+        "aten.hardswish.default",
+        "aten.hardsigmoid.default",
+        "aten.leaky_relu.default",
+        "aten.conv1d.default",
+        "aten.conv2d.default",
+        "aten.matmul.default",
+        "aten.softmax.int",
+        "aten.index_copy.default",
+        "aten.pad.default",
+        "aten.adaptive_avg_pool2d.default",
+        "aten.max_pool2d.default",
+        "aten.avg_pool2d.default",
+    }
+)
+
+#: Ops that compute nothing: a partition of only these is not worth a delegate call.
+_NO_WORK_PREFIXES = (
+    "aten.view",
+    "aten.reshape",
+    "aten.unsqueeze",
+    "aten.squeeze",
+    "aten.permute",
+    "aten.transpose",
+    "aten.t.",
+    "aten.t_copy",
+    "aten.expand",
+    "aten.slice",
+    "aten.select",
+    "aten.clone",
+    "aten.alias",
+    "aten.detach",
+    "aten.split",
+    "aten.cat",
+    "aten.stack",
+    "aten.unbind",
+    "aten.chunk",
+    "aten._to_copy",
+    "aten.copy",
+    "dim_order_ops.",
+    "operator.",
+    "aten.sym_size",
+)
+
+
+class NotDelegatedError(RuntimeError):
+    """``strict`` is on and an op was left to ExecuTorch; the message is the report."""
+
+
+class _Supported(OperatorSupportBase):
+    def __init__(self, nodes: set[fx.Node]) -> None:
+        self._nodes = nodes
+
+    def is_node_supported(
+        self, submodules: Mapping[str, torch.nn.Module], node: fx.Node
+    ) -> bool:
+        return node in self._nodes
+
+
+class GgmlPartitioner(Partitioner):
+    """Claims what :mod:`executorch_ggml.lowering` can express.
+
+    Args:
+        options: how the program is lowered; see :class:`GgmlOptions`.
+
+    After lowering, ``reports`` holds one :class:`DelegationReport` per method.
+    """
+
+    def __init__(self, options: GgmlOptions | None = None) -> None:
+        super().__init__()
+        self.options = options or GgmlOptions()
+        self.reports: list[DelegationReport] = []
+        self._spec: DelegationSpec | None = None
+        self._kept: tuple[ExportedProgram, list[torch._ops.OpOverload]] | None = None
+
+    @property
+    def delegation_spec(self) -> DelegationSpec:
+        """Made at the first use, when the program id is known."""
+        if self._spec is None:
+            register_weight_keys(self.options.program_id, self.options.weight_keys)
+            self._spec = DelegationSpec(GgmlBackend.__name__, self.options.to_compile_specs())
+        return self._spec
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
+        """Composites to keep. One use that cannot be delegated gives up the op everywhere:
+        a kept op that stays undelegated would stop the export."""
+        if self._kept is not None and self._kept[0] is ep:
+            return self._kept[1], None
+        supported: set[torch._ops.OpOverload] = set()
+        declined: set[torch._ops.OpOverload] = set()
+        if not any(n.op == "get_attr" and "lowered_module" in n.name for n in ep.graph.nodes):
+            verdicts = dry_run(ep, self.options)
+            for node in ep.graph.nodes:
+                if node.op == "call_function" and op_name(node.target) in _KEPT_WHOLE:
+                    (supported if node in verdicts.supported else declined).add(node.target)
+        self._kept = (ep, sorted(supported - declined, key=str))
+        return self._kept[1], None
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the claimed nodes.
+
+        Raises:
+            NotDelegatedError: in strict mode, if any op is left out.
+        """
+        if not self.options.program_id:
+            code = str(exported_program.graph_module.code)
+            program_id = hashlib.sha256(code.encode()).hexdigest()[:16]
+            self.options = replace(self.options, program_id=program_id)
+        verdicts = dry_run(exported_program, self.options)
+        partitions = generate_partitions_from_list_of_nodes(
+            exported_program.graph_module, op_support=_Supported(verdicts.supported)
+        )
+        tags: dict[str, DelegationSpec] = {}
+        claimed: set[fx.Node] = set()
+        for partition in partitions:
+            nodes = _without_escaping_sizes(partition)
+            if not any(_does_work(node) for node in nodes):
+                for node in nodes:
+                    verdicts.reasons.setdefault(node, "nothing beside it computes anything")
+                continue
+            tag = f"ggml_{len(tags)}"
+            tags[tag] = self.delegation_spec
+            for node in nodes:
+                node.meta["delegation_tag"] = tag
+            claimed |= nodes
+        if tags:
+            tag_constant_data(exported_program)
+            tag_mutated_buffer(exported_program)
+        self._report(exported_program, verdicts, claimed, len(tags))
+        return PartitionResult(tagged_exported_program=exported_program, partition_tags=tags)
+
+    def _report(
+        self,
+        program: ExportedProgram,
+        verdicts: Verdicts,
+        claimed: set[fx.Node],
+        n_partitions: int,
+    ) -> None:
+        ops = [n for n in program.graph.nodes if n.op == "call_function" and _counts(n)]
+        rejections = tuple(
+            Rejection(
+                op_name(node.target),
+                verdicts.reasons.get(node, "not in a partition"),
+                _source_line(node),
+            )
+            for node in ops
+            if node not in claimed
+        )
+        report = DelegationReport(
+            method=f"method {len(self.reports)}",
+            n_ops=len(ops),
+            n_delegated=len(ops) - len(rejections),
+            n_partitions=n_partitions,
+            rejections=rejections,
+        )
+        self.reports.append(report)
+        logger.info("%s", report)
+        if self.options.strict and not report.is_whole:
+            raise NotDelegatedError(f"strict mode, but not every op is delegated\n{report}")
+
+
+def _counts(node: fx.Node) -> bool:
+    """Size arithmetic and tuple elements are no ops of their own in the report."""
+    name = op_name(node.target)
+    return not name.startswith("operator.") and name not in SIZE_OPS
+
+
+def _does_work(node: fx.Node) -> bool:
+    return not op_name(node.target).startswith(_NO_WORK_PREFIXES)
+
+
+def _without_escaping_sizes(partition: Partition) -> set[fx.Node]:
+    """A partition less the size arithmetic that others read: a delegate returns tensors only."""
+    nodes = set(partition.nodes)
+    while True:
+        escaping = {
+            node
+            for node in nodes
+            if op_name(node.target) in SIZE_OPS and any(user not in nodes for user in node.users)
+        }
+        if not escaping:
+            return nodes
+        nodes -= escaping
+
+
+def _source_line(node: fx.Node) -> str:
+    """The innermost line of the model's own code that made a node."""
+    trace: str = node.meta.get("stack_trace") or ""
+    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    return lines[-1].removeprefix("File ") if lines else ""
+
+
+def reports_of(partitioners: Iterable[Partitioner]) -> list[DelegationReport]:
+    """The reports of every :class:`GgmlPartitioner` among ``partitioners``."""
+    return [
+        report for p in partitioners if isinstance(p, GgmlPartitioner) for report in p.reports
+    ]
