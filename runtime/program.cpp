@@ -23,16 +23,17 @@ Status damaged(const char* what) {
   return make_error(StatusCode::InvalidProgram, "%s; %s", what, kExportAgain);
 }
 
-// Counts what is copied out of a blob. Offsets may point anywhere, so a forged
-// blob can make many tables share one long vector; an honest one holds each only
-// once and never comes near the limit.
+// Counts the memory that a blob's decoded form takes. The writer stores equal
+// lists and strings once, so this may exceed the blob's size; but offsets may
+// point anywhere, and a forged blob can make every table share long lists. A
+// table of 24 bytes whose name is the longest one is the most an honest blob asks.
 class Budget {
  public:
-  explicit Budget(size_t blob_size) : left_(4 * blob_size + 4096) {}
+  explicit Budget(size_t blob_size) : left_(32 * blob_size + size_t{64} * 1024) {}
 
   Status take(size_t count, size_t bytes_each) {
     if (count > left_ / bytes_each) {
-      return damaged("its parts overlap: together they are larger than the blob");
+      return damaged("its parts overlap: together they are much larger than the blob");
     }
     left_ -= count * bytes_each;
     return {};
@@ -141,6 +142,7 @@ class Decoder {
       return make_error(StatusCode::InvalidProgram, "%zu graphs; at most %zu are supported",
                         n_graphs, limits::kGraphs);
     }
+    EG_RETURN_IF_ERROR(budget_.take(n_graphs, sizeof(Graph)));
     to.graphs.resize(n_graphs);
     for (size_t i = 0; i < n_graphs; ++i) {
       const auto at = static_cast<flatbuffers::uoffset_t>(i);
@@ -168,7 +170,7 @@ class Decoder {
   Status tables(const flatbuffers::Vector<flatbuffers::Offset<From>>* from, std::vector<To>& to,
                 const char* what, Status (Decoder::*read)(const From&, To&)) {
     const size_t count = from == nullptr ? 0 : from->size();
-    EG_RETURN_IF_ERROR(budget_.take(count, 2 * sizeof(flatbuffers::uoffset_t)));
+    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(To)));
     to.resize(count);
     for (size_t i = 0; i < count; ++i) {
       const auto at = static_cast<flatbuffers::uoffset_t>(i);
@@ -179,7 +181,7 @@ class Decoder {
 
   Status expressions(const flatbuffers::Vector<const schema::Expr*>* from, std::vector<Expr>& to) {
     const size_t count = from == nullptr ? 0 : from->size();
-    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(schema::Expr)));
+    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(Expr)));
     EG_RETURN_IF_ERROR(locate_error(check_alignment(from), "expressions"));
     to.reserve(count);
     for (size_t i = 0; i < count; ++i) {
@@ -191,7 +193,7 @@ class Decoder {
 
   Status values(const flatbuffers::Vector<const schema::Value*>* from, std::vector<Value>& to) {
     const size_t count = from == nullptr ? 0 : from->size();
-    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(schema::Value)));
+    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(Value)));
     to.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       const schema::Value& v = *from->Get(static_cast<flatbuffers::uoffset_t>(i));
@@ -231,6 +233,7 @@ class Decoder {
       return make_error(StatusCode::InvalidProgram, "%zu keys; at most %zu are supported", count,
                         limits::kKeysPerWeight);
     }
+    EG_RETURN_IF_ERROR(budget_.take(count, sizeof(std::string)));
     to.keys.resize(count);
     for (size_t i = 0; i < count; ++i) {
       const auto at = static_cast<flatbuffers::uoffset_t>(i);

@@ -111,15 +111,15 @@ struct Program {
 // Limits far above any model's needs. They keep sizes clear of overflow and a
 // forged blob from asking for much memory or time.
 namespace limits {
-inline constexpr size_t kBlobBytes = size_t{64} << 20;
+inline constexpr size_t kBlobBytes = size_t{16} << 20;
 inline constexpr size_t kGraphs = 4096;
 inline constexpr size_t kNameLength = 512;
 inline constexpr size_t kKeysPerWeight = 64;
 inline constexpr size_t kRank = 16;
 inline constexpr size_t kCallItems = 64;  // of each kind: inputs, ints, floats, outputs
 inline constexpr int64_t kExtent = int64_t{1} << 40;
-inline constexpr int64_t kSymbolScale = int64_t{1} << 40;  // a symbol's offset and divisor
-inline constexpr uint32_t kCacheWidth = 65536;             // head sizes, heads, batch rows
+inline constexpr int64_t kSymbol = int64_t{1} << 40;  // a symbol's bounds, offset, divisor
+inline constexpr uint32_t kCacheWidth = 65536;        // head sizes, heads, batch rows
 inline constexpr uint32_t kCachePositions = uint32_t{1} << 31;
 }  // namespace limits
 

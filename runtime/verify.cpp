@@ -20,11 +20,9 @@ constexpr int64_t kIntMin = std::numeric_limits<int32_t>::min();
 
 // enum ggml_type
 constexpr uint8_t kF32 = 0;
-constexpr uint8_t kF16 = 1;
 constexpr uint8_t kQ8_1 = 9;
 constexpr uint8_t kQ8_K = 15;
 constexpr uint8_t kI32 = 26;
-constexpr uint8_t kBF16 = 30;
 
 #define EG_INVALID(...) make_error(StatusCode::InvalidProgram, __VA_ARGS__)
 
@@ -42,22 +40,19 @@ std::string dtype_name(uint8_t dtype) {
   return info == nullptr ? "type " + std::to_string(dtype) : info->name;
 }
 
-// A scalar type of ExecuTorch that can be an argument, and the element types its
-// values take inside a program. Integers are I32 there: a value that does not
-// fit is an error when the input is read.
+// A scalar type of ExecuTorch that can be an argument, and the element type that
+// its values have inside a program. All integers are I32 there: a value that does
+// not fit is an error when the input is read.
 struct ScalarTypeInfo {
   int8_t code;
   const char* name;
-  bool is_integer;  // also what an InputElement symbol may be read from
-  std::array<uint8_t, 2> dtypes;
+  uint8_t dtype;
 };
 
 constexpr ScalarTypeInfo kScalarTypes[] = {
-    {0, "Byte", true, {kI32, kI32}},   {1, "Char", true, {kI32, kI32}},
-    {2, "Short", true, {kI32, kI32}},  {3, "Int", true, {kI32, kI32}},
-    {4, "Long", true, {kI32, kI32}},   {5, "Half", false, {kF32, kF16}},
-    {6, "Float", false, {kF32, kF32}}, {7, "Double", false, {kF32, kF32}},
-    {11, "Bool", false, {kI32, kI32}}, {15, "BFloat16", false, {kF32, kBF16}},
+    {0, "Byte", kI32},  {1, "Char", kI32},      {2, "Short", kI32}, {3, "Int", kI32},
+    {4, "Long", kI32},  {5, "Half", kF32},      {6, "Float", kF32}, {7, "Double", kF32},
+    {11, "Bool", kI32}, {15, "BFloat16", kF32},
 };
 
 const ScalarTypeInfo* find_scalar_type(int8_t code) {
@@ -181,17 +176,25 @@ class GraphVerifier {
     if (s.name.empty()) {
       return EG_INVALID("it has no name");
     }
+    if (!symbol_names_.insert(s.name).second) {
+      return EG_INVALID("'%s' is the name of another symbol too", s.name.c_str());
+    }
+    if (s.min < -limits::kSymbol || s.max > limits::kSymbol) {
+      return EG_INVALID("'%s' has bounds %" PRId64 " to %" PRId64
+                        ", beyond 2^40; export with a smaller upper bound",
+                        s.name.c_str(), s.min, s.max);
+    }
     if (s.min > s.max) {
       return EG_INVALID("'%s' has bounds %" PRId64 " to %" PRId64 ", lower above upper",
                         s.name.c_str(), s.min, s.max);
     }
-    if (s.divisor < 1 || s.divisor > limits::kSymbolScale) {
+    if (s.divisor < 1 || s.divisor > limits::kSymbol) {
       return EG_INVALID("'%s' has divisor %" PRId64 ", outside of 1 to %" PRId64, s.name.c_str(),
-                        s.divisor, limits::kSymbolScale);
+                        s.divisor, limits::kSymbol);
     }
-    if (s.offset < -limits::kSymbolScale || s.offset > limits::kSymbolScale) {
+    if (s.offset < -limits::kSymbol || s.offset > limits::kSymbol) {
       return EG_INVALID("'%s' has offset %" PRId64 ", outside of %" PRId64 " to %" PRId64,
-                        s.name.c_str(), s.offset, -limits::kSymbolScale, limits::kSymbolScale);
+                        s.name.c_str(), s.offset, -limits::kSymbol, limits::kSymbol);
     }
     if (s.source > SymbolSource::InputElement) {
       return EG_INVALID("'%s' has the unknown source %u", s.name.c_str(),
@@ -215,7 +218,7 @@ class GraphVerifier {
       return {};
     }
     const ScalarTypeInfo* const type = find_scalar_type(source.scalar_type);
-    if (type == nullptr || !type->is_integer) {
+    if (type == nullptr || type->dtype != kI32) {
       return EG_INVALID("'%s' is an element of input %" PRIu32
                         ", which is %s; only integer inputs give symbols",
                         s.name.c_str(), s.input, type == nullptr ? "of unknown type" : type->name);
@@ -334,9 +337,9 @@ class GraphVerifier {
     if (type == nullptr) {
       return EG_INVALID("scalar type %d cannot be passed to or from a ggml program", a.scalar_type);
     }
-    if (std::find(type->dtypes.begin(), type->dtypes.end(), v.dtype) == type->dtypes.end()) {
-      return EG_INVALID("%s cannot be held by value %" PRIu32 " of type %s", type->name, a.value,
-                        dtype_name(v.dtype).c_str());
+    if (v.dtype != type->dtype) {
+      return EG_INVALID("%s is %s inside a program, but value %" PRIu32 " is %s", type->name,
+                        dtype_name(type->dtype).c_str(), a.value, dtype_name(v.dtype).c_str());
     }
     if (a.sizes.size() > limits::kRank) {
       return EG_INVALID("%zu dimensions; at most %zu are supported", a.sizes.size(), limits::kRank);
@@ -662,11 +665,14 @@ class GraphVerifier {
                           s.name.c_str(), width.expected);
       }
     }
-    const ValueId positions = c.inputs[inputs::update_and_attend::kPositions];
-    if (definitions_[definitions_[positions].root].origin != Origin::Input) {
-      return EG_INVALID("operand 'positions' (value %" PRIu32
-                        ") is no input of the graph: the host needs it before the graph runs",
-                        positions);
+    // The host reads these before the graph runs.
+    for (const size_t operand :
+         {inputs::update_and_attend::kPositions, inputs::update_and_attend::kSequences}) {
+      const ValueId id = operand < c.inputs.size() ? c.inputs[operand] : kAbsent;
+      if (id != kAbsent && definitions_[definitions_[id].root].origin != Origin::Input) {
+        return EG_INVALID("operand '%s' (value %" PRIu32 ") is no input of the graph",
+                          find_op(static_cast<uint16_t>(c.op))->inputs[operand], id);
+      }
     }
     return {};
   }
@@ -675,6 +681,7 @@ class GraphVerifier {
   const uint32_t opset_version_;
   std::vector<Interval> ranges_;         // as Graph::exprs
   std::vector<Definition> definitions_;  // as Graph::values
+  std::unordered_set<std::string_view> symbol_names_;
   std::unordered_set<std::string_view> state_names_;
 };
 
