@@ -1,0 +1,99 @@
+// The load options of the ggml backend, by name.
+//
+// An option can be given in four places; the first that sets it counts:
+//   1. a runtime spec: executorch::runtime::BackendOption at load_method()
+//      (LoadBackendOptionsMap, backend id "GgmlBackend"), or a key and a text
+//      value through ProgramRunner and the C API;
+//   2. an environment variable;
+//   3. a compile spec written by the exporter (value: UTF-8 text);
+//   4. the default.
+//
+// Numbers and booleans may be given as text ("4", "1", "true", "on"). An unknown
+// key in a runtime spec, or a value that is not accepted, is an error that lists
+// what is. Unknown compile specs belong to the exporter and are ignored.
+#pragma once
+
+namespace executorch_ggml {
+
+// The name under which the backend registers, for LoadBackendOptionsMap,
+// set_option() and get_option().
+inline constexpr char kBackendName[] = "GgmlBackend";
+
+namespace option {
+
+// Threads of the CPU backend. int >= 1; 0, the default: the physical cores that
+// this process may use. Variable: GGML_N_THREADS.
+inline constexpr char kNumThreads[] = "n_threads";
+
+// Name of a ggml device. string; default "cpu". Variable: GGML_BACKEND_DEVICE.
+inline constexpr char kDevice[] = "device";
+
+// Use ggml's flash attention. bool; default: on for other devices than the CPU
+// and for a Q8_0 cache, else off. It also fixes how a cache stores its values, so
+// all methods of a session must agree. Variable: GGML_FLASH_ATTENTION.
+inline constexpr char kFlashAttention[] = "flash_attention";
+
+// Type of cached keys and values. "f32", "f16" (default) or "q8_0"; q8_0 needs
+// flash attention. Variable: GGML_CACHE_TYPE.
+inline constexpr char kCacheType[] = "cache_type";
+
+// Positions that a cache holds. int >= 1, at most the model's context; 0, the
+// default: the exported sequence length rounded up to 256. Variable: GGML_CONTEXT.
+inline constexpr char kContext[] = "context";
+
+// Name of the session whose state (caches, mutable buffers) this load uses.
+// string; default: methods of one program share a session of their own.
+inline constexpr char kSession[] = "session";
+
+// Keep built graphs for reuse. bool; default true. The variable
+// GGML_NO_GRAPH_CACHE=1 turns it off.
+inline constexpr char kGraphCache[] = "graph_cache";
+
+// Time each op (adds overhead). bool; default false. Variable: GGML_PROFILE.
+inline constexpr char kProfile[] = "profile";
+
+// Log a breakdown of the time of each call. bool; default false. Variable:
+// GGML_PERF_LOG.
+inline constexpr char kPerfLog[] = "perf_log";
+
+// File to which statistics of every node's result are appended. string; default:
+// none. Variable: GGML_DEBUG_DUMP.
+inline constexpr char kDebugDump[] = "debug_dump";
+
+// Largest number of positions in one call, at most the exported bound; memory is
+// reserved for it. int >= 1; 0, the default: the exported bound. Variable:
+// GGML_MAX_TOKENS_PER_CALL.
+inline constexpr char kMaxTokensPerCall[] = "max_tokens_per_call";
+
+}  // namespace option
+
+// Commands for a session's state, given to executorch::runtime::set_option().
+// They act on the whole session and wait for a call that is running on it.
+namespace command {
+
+// "SESSION": every cache is emptied, every buffer gets its first content.
+inline constexpr char kReset[] = "reset";
+// "SESSION:POSITION": keeps positions 0 .. POSITION-1 of every cache.
+inline constexpr char kRewind[] = "rewind";
+// "FROM:TO": copies the state of session FROM over that of session TO, which
+// must have the same states.
+inline constexpr char kFork[] = "fork";
+// "SESSION:PATH": writes the state to a file.
+inline constexpr char kSave[] = "save";
+// "SESSION:PATH": reads the state from a file that kSave wrote.
+inline constexpr char kRestore[] = "restore";
+
+}  // namespace command
+
+// Queries for executorch::runtime::get_option(). The option's value is the
+// session's name (text) and is replaced by the answer.
+namespace query {
+
+// int: positions held by the session's caches.
+inline constexpr char kUsed[] = "used";
+// int: positions that the session's caches can hold.
+inline constexpr char kCapacity[] = "capacity";
+
+}  // namespace query
+
+}  // namespace executorch_ggml

@@ -1,0 +1,101 @@
+#include "runtime/platform/system_info.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(_WIN32)
+#include <windows.h>
+#endif
+
+namespace executorch_ggml {
+namespace {
+
+int logical_processor_count() {
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+#if defined(__linux__)
+
+int physical_core_count() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    return logical_processor_count();
+  }
+  // Hardware threads of one core name the same siblings.
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(static_cast<size_t>(cpu), &allowed)) {
+      continue;
+    }
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                       "/topology/thread_siblings");
+    std::string siblings;
+    if (!std::getline(file, siblings)) {
+      siblings = std::to_string(cpu);
+    }
+    cores.insert(siblings);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+uint64_t physical_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_size = sysconf(_SC_PAGE_SIZE);
+  return pages <= 0 || page_size <= 0
+             ? 0
+             : static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size);
+}
+
+#elif defined(__APPLE__)
+
+int physical_core_count() {
+  int cores = 0;
+  size_t size = sizeof(cores);
+  // Efficiency cores would make every barrier wait for them.
+  if (sysctlbyname("hw.perflevel0.physicalcpu", &cores, &size, nullptr, 0) == 0 && cores > 0) {
+    return cores;
+  }
+  size = sizeof(cores);
+  if (sysctlbyname("hw.physicalcpu", &cores, &size, nullptr, 0) == 0 && cores > 0) {
+    return cores;
+  }
+  return logical_processor_count();
+}
+
+uint64_t physical_memory_bytes() {
+  uint64_t bytes = 0;
+  size_t size = sizeof(bytes);
+  return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
+}
+
+#elif defined(_WIN32)
+
+int physical_core_count() { return logical_processor_count(); }
+
+uint64_t physical_memory_bytes() {
+  MEMORYSTATUSEX status;
+  status.dwLength = sizeof(status);
+  return GlobalMemoryStatusEx(&status) != 0 ? status.ullTotalPhys : 0;
+}
+
+#else
+
+int physical_core_count() { return logical_processor_count(); }
+
+uint64_t physical_memory_bytes() { return 0; }
+
+#endif
+
+}  // namespace executorch_ggml

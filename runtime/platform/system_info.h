@@ -1,0 +1,16 @@
+// What the machine offers. The files of platform/ are the only ones that name an
+// operating system.
+#pragma once
+
+#include <cstdint>
+
+namespace executorch_ggml {
+
+// Physical cores among the processors that this process may run on; hardware
+// threads of one core count once. At least 1.
+int physical_core_count();
+
+// Bytes of main memory; 0 when the system does not tell.
+uint64_t physical_memory_bytes();
+
+}  // namespace executorch_ggml
