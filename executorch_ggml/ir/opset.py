@@ -1,4 +1,5 @@
-"""The only list of IR ops: name, operands, parameters, shape rule.
+"""The only list of IR ops: name, operands, parameters, shape rule,
+torch reference.
 
 An op is one ``ggml_*`` call, or one of the few coarse ops whose best graph only
 the runtime can choose (``attention``, ``update_and_attend``). Codes are stable:
@@ -14,58 +15,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from executorch_ggml.ir import reference as ref
+from executorch_ggml.ir import reference_attention as ref_attention
 from executorch_ggml.ir import shape_rules as rules
+from executorch_ggml.ir.enums import Glu as Glu
+from executorch_ggml.ir.enums import Pool as Pool
+from executorch_ggml.ir.enums import RopeMode as RopeMode
+from executorch_ggml.ir.enums import Unary as Unary
+from executorch_ggml.ir.reference import Reference
 from executorch_ggml.ir.shape_rules import ShapeRule
 
 OPSET_VERSION: Final = 1
-
-
-class Unary(IntEnum):
-    """Element-wise functions; the values are those of ``enum ggml_unary_op`` by name."""
-
-    ABS = 0
-    SGN = 1
-    NEG = 2
-    STEP = 3
-    TANH = 4
-    ELU = 5
-    RELU = 6
-    SIGMOID = 7
-    GELU = 8
-    GELU_QUICK = 9
-    SILU = 10
-    HARDSWISH = 11
-    HARDSIGMOID = 12
-    EXP = 13
-    EXPM1 = 14
-    SOFTPLUS = 15
-    GELU_ERF = 16
-    FLOOR = 17
-    CEIL = 18
-    ROUND = 19
-    TRUNC = 20
-
-
-class Glu(IntEnum):
-    """Gated units ``act(a) * b``."""
-
-    REGLU = 0
-    GEGLU = 1
-    SWIGLU = 2
-    GEGLU_ERF = 3
-    GEGLU_QUICK = 4
-
-
-class RopeMode(IntEnum):
-    """NORMAL rotates adjacent pairs (2i, 2i+1); NEOX rotates halves (i, i + n/2)."""
-
-    NORMAL = 0
-    NEOX = 2
-
-
-class Pool(IntEnum):
-    MAX = 0
-    AVG = 1
 
 
 class ParamKind(IntEnum):
@@ -99,6 +59,8 @@ class OpDef:
     operands: tuple[Operand, ...]
     params: tuple[Param, ...]
     infer: ShapeRule
+    #: What the op computes, on torch tensors.
+    reference: Reference
     doc: str
     #: The result aliases the first operand's memory (views, and writes into a state).
     is_view: bool = False
@@ -146,13 +108,23 @@ _CONV = _ints("stride0 stride1") + _ints("padding0 padding1", 0) + _ints("dilati
 
 _TABLE: Final[tuple[OpDef, ...]] = (
     # --- views -------------------------------------------------------------------
-    OpDef(1, "reshape", _operands("x"), _NE, rules.reshape, "ggml_reshape_4d", is_view=True),
+    OpDef(
+        1,
+        "reshape",
+        _operands("x"),
+        _NE,
+        rules.reshape,
+        ref.reshape,
+        "ggml_reshape_4d",
+        is_view=True,
+    ),
     OpDef(
         2,
         "permute",
         _operands("x"),
         _ints("axis0 axis1 axis2 axis3"),
         rules.permute,
+        ref.permute,
         "ggml_permute: dim i of x becomes dim axis_i",
         is_view=True,
     ),
@@ -162,30 +134,41 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         _operands("x"),
         _NE + _dims("stride1 stride2 stride3 offset"),
         rules.view,
+        ref.view,
         "ggml_view_4d; strides and offset in elements, counted from the start of x's data",
         is_view=True,
     ),
     # --- copies ------------------------------------------------------------------
-    OpDef(10, "cont", _operands("x"), (), rules.cont, "ggml_cont"),
-    OpDef(11, "cast", _operands("x"), _ints("dtype"), rules.cast, "ggml_cast"),
-    OpDef(12, "repeat", _operands("x"), _NE, rules.repeat, "ggml_repeat_4d"),
-    OpDef(13, "concat", _operands("a b"), _ints("axis"), rules.concat, "ggml_concat"),
+    OpDef(10, "cont", _operands("x"), (), rules.cont, ref.cont, "ggml_cont"),
+    OpDef(11, "cast", _operands("x"), _ints("dtype"), rules.cast, ref.cast, "ggml_cast"),
+    OpDef(12, "repeat", _operands("x"), _NE, rules.repeat, ref.repeat, "ggml_repeat_4d"),
+    OpDef(13, "concat", _operands("a b"), _ints("axis"), rules.concat, ref.concat, "ggml_concat"),
     OpDef(
         14,
         "pad",
         _operands("x"),
         _ints("before0 after0 before1 after1 before2 after2 before3 after3", 0),
         rules.pad,
+        ref.pad,
         "ggml_pad_ext with zeros",
     ),
     # --- rows and state -------------------------------------------------------------
-    OpDef(20, "get_rows", _operands("table ids"), (), rules.get_rows, "ggml_get_rows, ids checked"),
+    OpDef(
+        20,
+        "get_rows",
+        _operands("table ids"),
+        (),
+        rules.get_rows,
+        ref.get_rows,
+        "ggml_get_rows, ids checked",
+    ),
     OpDef(
         21,
         "set_rows",
         _operands("state x ids"),
         (),
         rules.set_rows,
+        ref.set_rows,
         "ggml_set_rows, ids checked",
         is_view=True,
         has_side_effect=True,
@@ -196,21 +179,23 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         _operands("state x"),
         (),
         rules.assign,
+        ref.assign,
         "ggml_cpy into the state",
         is_view=True,
         has_side_effect=True,
     ),
     # --- element-wise -------------------------------------------------------------------
-    OpDef(30, "add", _operands("a b"), (), rules.binary, "ggml_add"),
-    OpDef(31, "sub", _operands("a b"), (), rules.binary, "ggml_sub"),
-    OpDef(32, "mul", _operands("a b"), (), rules.binary, "ggml_mul"),
-    OpDef(33, "div", _operands("a b"), (), rules.binary, "ggml_div"),
+    OpDef(30, "add", _operands("a b"), (), rules.binary, ref.add, "ggml_add"),
+    OpDef(31, "sub", _operands("a b"), (), rules.binary, ref.sub, "ggml_sub"),
+    OpDef(32, "mul", _operands("a b"), (), rules.binary, ref.mul, "ggml_mul"),
+    OpDef(33, "div", _operands("a b"), (), rules.binary, ref.div, "ggml_div"),
     OpDef(
         34,
         "scale",
         _operands("x"),
         _float("scale", 1.0) + _float("bias", 0.0),
         rules.contiguous_unary,
+        ref.scale,
         "ggml_scale_bias: x * scale + bias",
     ),
     OpDef(
@@ -219,50 +204,94 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         _operands("x"),
         _float("min") + _float("max"),
         rules.contiguous_unary,
+        ref.clamp,
         "ggml_clamp",
     ),
-    OpDef(36, "sqr", _operands("x"), (), rules.unary, "ggml_sqr"),
-    OpDef(37, "sqrt", _operands("x"), (), rules.unary, "ggml_sqrt"),
-    OpDef(38, "log", _operands("x"), (), rules.unary, "ggml_log"),
-    OpDef(39, "sin", _operands("x"), (), rules.unary, "ggml_sin"),
-    OpDef(40, "cos", _operands("x"), (), rules.unary, "ggml_cos"),
-    OpDef(41, "unary", _operands("x"), _enum("kind", Unary), rules.unary, "ggml_unary"),
+    OpDef(36, "sqr", _operands("x"), (), rules.unary, ref.sqr, "ggml_sqr"),
+    OpDef(37, "sqrt", _operands("x"), (), rules.unary, ref.sqrt, "ggml_sqrt"),
+    OpDef(38, "log", _operands("x"), (), rules.unary, ref.log, "ggml_log"),
+    OpDef(39, "sin", _operands("x"), (), rules.unary, ref.sin, "ggml_sin"),
+    OpDef(40, "cos", _operands("x"), (), rules.unary, ref.cos, "ggml_cos"),
+    OpDef(41, "unary", _operands("x"), _enum("kind", Unary), rules.unary, ref.unary, "ggml_unary"),
     OpDef(
         42,
         "leaky_relu",
         _operands("x"),
         _float("negative_slope"),
         rules.contiguous_unary,
+        ref.leaky_relu,
         "ggml_leaky_relu",
     ),
-    OpDef(43, "glu", _operands("a b"), _enum("kind", Glu), rules.glu, "ggml_glu_split: act(a) * b"),
+    OpDef(
+        43,
+        "glu",
+        _operands("a b"),
+        _enum("kind", Glu),
+        rules.glu,
+        ref.glu,
+        "ggml_glu_split: act(a) * b",
+    ),
     # --- reductions and norms -------------------------------------------------------------
-    OpDef(50, "sum_rows", _operands("x"), (), rules.reduce_rows, "ggml_sum_rows"),
-    OpDef(51, "mean_rows", _operands("x"), (), rules.reduce_rows, "ggml_mean"),
-    OpDef(52, "sum", _operands("x"), (), rules.reduce_all, "ggml_sum"),
-    OpDef(53, "argmax", _operands("x"), (), rules.argmax, "ggml_argmax, per row"),
-    OpDef(54, "cumsum", _operands("x"), (), rules.contiguous_unary, "ggml_cumsum over ne[0]"),
-    OpDef(60, "norm", _operands("x"), _float("eps"), rules.norm, "ggml_norm over ne[0]"),
-    OpDef(61, "rms_norm", _operands("x"), _float("eps"), rules.norm, "ggml_rms_norm over ne[0]"),
+    OpDef(50, "sum_rows", _operands("x"), (), rules.reduce_rows, ref.sum_rows, "ggml_sum_rows"),
+    OpDef(51, "mean_rows", _operands("x"), (), rules.reduce_rows, ref.mean_rows, "ggml_mean"),
+    OpDef(52, "sum", _operands("x"), (), rules.reduce_all, ref.sum, "ggml_sum"),
+    OpDef(53, "argmax", _operands("x"), (), rules.argmax, ref.argmax, "ggml_argmax, per row"),
+    OpDef(
+        54,
+        "cumsum",
+        _operands("x"),
+        (),
+        rules.contiguous_unary,
+        ref.cumsum,
+        "ggml_cumsum over ne[0]",
+    ),
+    OpDef(60, "norm", _operands("x"), _float("eps"), rules.norm, ref.norm, "ggml_norm over ne[0]"),
+    OpDef(
+        61,
+        "rms_norm",
+        _operands("x"),
+        _float("eps"),
+        rules.norm,
+        ref.rms_norm,
+        "ggml_rms_norm over ne[0]",
+    ),
     OpDef(
         62,
         "group_norm",
         _operands("x"),
         _ints("n_groups") + _float("eps"),
         rules.contiguous_unary,
+        ref.group_norm,
         "ggml_group_norm over ne[0], ne[1] and the channels ne[2] of a group",
     ),
-    OpDef(63, "l2_norm", _operands("x"), _float("eps"), rules.norm, "ggml_l2_norm over ne[0]"),
+    OpDef(
+        63,
+        "l2_norm",
+        _operands("x"),
+        _float("eps"),
+        rules.norm,
+        ref.l2_norm,
+        "ggml_l2_norm over ne[0]",
+    ),
     OpDef(
         64,
         "soft_max",
         _operands("x mask?"),
         _float("scale", 1.0),
         rules.soft_max,
+        ref.soft_max,
         "ggml_soft_max_ext over ne[0] of x * scale + mask",
     ),
     # --- products, rotation, attention --------------------------------------------------------
-    OpDef(70, "mul_mat", _operands("w x"), (), rules.mul_mat, "ggml_mul_mat with F32 precision"),
+    OpDef(
+        70,
+        "mul_mat",
+        _operands("w x"),
+        (),
+        rules.mul_mat,
+        ref.mul_mat,
+        "ggml_mul_mat with F32 precision",
+    ),
     OpDef(
         71,
         "rope",
@@ -277,6 +306,7 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         + _float("beta_fast", 32.0)
         + _float("beta_slow", 1.0),
         rules.rope,
+        ref_attention.rope,
         "ggml_rope_ext",
     ),
     OpDef(
@@ -285,6 +315,7 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         _operands("q k v mask?"),
         _bool("causal", False) + _float("scale"),
         rules.attention,
+        ref_attention.attention,
         "softmax(scale * q k^T + mask) v, explicit or ggml_flash_attn_ext; causal is "
         "lower-right aligned to the last query and key",
     ),
@@ -298,14 +329,21 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         + _float("scale")
         + _float("softcap", 0.0),
         rules.update_and_attend,
+        ref_attention.update_and_attend,
         "writes k and v to rows `positions` of KvCache state `state` and attends over it; "
         "positions must be a program argument (possibly reshaped)",
         has_side_effect=True,
     ),
     # --- convolution ------------------------------------------------------------------------
-    OpDef(80, "conv_2d", _operands("kernel x"), _CONV, rules.conv_2d, "ggml_conv_2d"),
+    OpDef(80, "conv_2d", _operands("kernel x"), _CONV, rules.conv_2d, ref.conv_2d, "ggml_conv_2d"),
     OpDef(
-        81, "conv_2d_dw", _operands("kernel x"), _CONV, rules.conv_2d_dw, "ggml_conv_2d_dw_direct"
+        81,
+        "conv_2d_dw",
+        _operands("kernel x"),
+        _CONV,
+        rules.conv_2d_dw,
+        ref.conv_2d_dw,
+        "ggml_conv_2d_dw_direct",
     ),
     OpDef(
         82,
@@ -315,6 +353,7 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         + _ints("kernel0 kernel1 stride0 stride1")
         + _ints("padding0 padding1", 0),
         rules.pool_2d,
+        ref.pool_2d,
         "ggml_pool_2d",
     ),
 )

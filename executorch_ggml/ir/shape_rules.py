@@ -459,7 +459,10 @@ def conv_2d_dw(types: Types, params: Params) -> tuple[TensorType, ...]:
 
 
 def pool_2d(types: Types, params: Params) -> tuple[TensorType, ...]:
-    """x [w, h, c, n] gives [ow, oh, c, n]; padding counts for neither max nor average."""
+    """x [w, h, c, n] gives [ow, oh, c, n]. Padding never is the maximum, but counts in an average:
+
+    ggml divides by the whole kernel (torch's ``count_include_pad=True``).
+    """
     x = operand(types, 0, "x")
     require_dtype(x, "x", DType.F32)
     require_contiguous(x, "x")
