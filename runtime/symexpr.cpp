@@ -90,8 +90,9 @@ Interval product(Interval a, Interval b) {
 Interval quotient(Interval a, Interval b) {
   Interval result{kMax, kMin};
   const auto include = [&result, a](int64_t divisor) {
+    // The list form: the one of two arguments returns references to them.
     const auto [lo, hi] =
-        std::minmax(saturating_floor_div(a.lo, divisor), saturating_floor_div(a.hi, divisor));
+        std::minmax({saturating_floor_div(a.lo, divisor), saturating_floor_div(a.hi, divisor)});
     result.lo = std::min(result.lo, lo);
     result.hi = std::max(result.hi, hi);
   };
