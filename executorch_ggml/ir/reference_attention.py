@@ -27,8 +27,8 @@ def _yarn_ramp(p: Params) -> Tensor:
     low = max(0.0, math.floor(pair_of(p["beta_fast"])))
     high = min(n_dims - 1.0, math.ceil(pair_of(p["beta_slow"])))
     pairs = torch.arange(n_dims // 2, dtype=torch.float64)
-    interpolated = ((pairs - low) / max(0.001, high - low)).clamp(0, 1)
-    return torch.ones_like(interpolated) - interpolated
+    interpolated: Tensor = ((pairs - low) / max(0.001, high - low)).clamp(0, 1)
+    return torch.sub(torch.ones_like(interpolated), interpolated)
 
 
 def rope_angles(p: Params, positions: Tensor, factors: Tensor | None) -> tuple[Tensor, float]:
