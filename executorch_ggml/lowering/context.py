@@ -269,12 +269,29 @@ class LoweringContext:
         return self._permute_axes(value, [axes[i] for i in range(4)])
 
     def permute(self, value: Value, dims: Sequence[int]) -> Value:
-        """Torch permutation: result dim ``i`` is the value's dim ``dims[i]``."""
+        """Torch permutation of up to four dims: result dim ``i`` is dim ``dims[i]``."""
         rank = len(dims)
         axes = list(range(4))
         for target, source in enumerate(dims):
             axes[rank - 1 - source] = rank - 1 - target
         return self._permute_axes(value, axes)
+
+    def permuted(self, tensor: Tensor, dims: Sequence[int]) -> Tensor:
+        """Torch permutation of any rank that folds onto four axes."""
+        shape = tuple(tensor.shape[d] for d in dims)
+        if tensor.rank <= MAX_RANK:
+            return Tensor(self.permute(tensor.value, dims), shape, tensor.dtype)
+        source = kept_dims(tensor.shape)
+        target = [dims[i] for i in kept_dims(shape)]
+        axes: dict[int, int] = {}
+        for d in source:
+            if d in target:
+                axes[len(source) - 1 - source.index(d)] = len(target) - 1 - target.index(d)
+        free = iter(t for t in range(4) if t not in axes.values())
+        value = self._permute_axes(
+            tensor.value, [axes[i] if i in axes else next(free) for i in range(4)]
+        )
+        return Tensor(value, shape, tensor.dtype)
 
     def _permute_axes(self, value: Value, axes: Sequence[int]) -> Value:
         """``ggml_permute``, composed with the permutation that made ``value``."""
@@ -291,12 +308,11 @@ class LoweringContext:
     def transpose(self, tensor: Tensor, dim0: int, dim1: int) -> Tensor:
         dims = list(range(tensor.rank))
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
-        shape = tuple(tensor.shape[d] for d in dims)
-        return Tensor(self.permute(tensor.value, dims), shape, tensor.dtype)
+        return self.permuted(tensor, dims)
 
     def slice(self, tensor: Tensor, dim: int, start: Dim, length: Dim, step: int = 1) -> Value:
         """``length`` elements of ``dim`` from ``start``, ``step`` apart, as a view."""
-        axis = tensor.rank - 1 - dim
+        axis = axis_of(tensor.shape, dim)
         value = self._viewable(tensor.value, keep_rows=(axis != 0 or step == 1))
         if axis == 0 and step != 1:
             return self._strided_rows(value, start, length, step)
@@ -347,26 +363,61 @@ class LoweringContext:
             "reshape", self.call("cont", view), ne0=length, ne1=value.ne[1], ne2=value.ne[2], ne3=1
         )
 
+    def aligned(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
+        """The tensor with the axes of a shape that it broadcasts to."""
+        if len(shape) <= MAX_RANK:
+            return tensor.value
+        full = (1,) * (len(shape) - tensor.rank) + tensor.shape
+        kept = kept_dims(shape)
+        if any(not dims_equal(full[d], 1) for d in range(len(full)) if d not in kept):
+            raise Unsupported(f"{len(shape)} dims")
+        return self.reshape(tensor.value, [full[d] for d in kept])
+
     def broadcast_to(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
         """Repeat the tensor to a torch shape (missing leading dims are 1)."""
         ne = extents_of(shape)
-        value = tensor.value
+        value = self.aligned(tensor, shape)
         if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
             return value
         return self.call("repeat", self.rows(value), **_named("ne", ne))
+
+
+def kept_dims(shape: Sequence[Dim]) -> list[int]:
+    """The torch dims that get a ggml axis: all of up to four, else without the outermost 1s.
+
+    Raises:
+        Unsupported: more than four dims that are not 1.
+    """
+    kept = list(range(len(shape)))
+    while len(kept) > MAX_RANK:
+        ones = [d for d in kept if dims_equal(shape[d], 1)]
+        if not ones:
+            raise Unsupported(f"{len(kept)} dims that are not 1; a delegate takes {MAX_RANK}")
+        kept.remove(ones[0])
+    return kept
 
 
 def extents_of(shape: Sequence[Dim]) -> tuple[Dim, Dim, Dim, Dim]:
     """A torch shape as ggml extents.
 
     Raises:
-        Unsupported: more than four dims.
+        Unsupported: more than four dims that are not 1.
     """
-    dims = [simplify_dim(d) for d in shape]
-    if len(dims) > MAX_RANK:
-        raise Unsupported(f"{len(shape)} dims; a delegate takes {MAX_RANK}")
-    reverse = dims[::-1] + [1] * (MAX_RANK - len(dims))
+    reverse = [simplify_dim(shape[d]) for d in reversed(kept_dims(shape))]
+    reverse += [1] * (MAX_RANK - len(reverse))
     return (reverse[0], reverse[1], reverse[2], reverse[3])
+
+
+def axis_of(shape: Sequence[Dim], dim: int) -> int:
+    """The ggml axis of a torch dim.
+
+    Raises:
+        Unsupported: a dim of size 1 that has no axis of its own.
+    """
+    kept = kept_dims(shape)
+    if dim not in kept:
+        raise Unsupported(f"dim {dim} of {len(shape)} dims")
+    return len(kept) - 1 - kept.index(dim)
 
 
 def normalize_dim(dim: Any, rank: int) -> int:
@@ -394,6 +445,7 @@ __all__ = [
     "Lowered",
     "LoweringContext",
     "Tensor",
+    "axis_of",
     "contiguous_type",
     "extents_of",
     "ir_dtype",

@@ -68,7 +68,10 @@ def _binary(
     if _is_number(other):
         return ctx.result(node, scalar(a.value, ctx.number(other, "other")))
     b = ctx.float_tensor(other, "other")
-    return ctx.result(node, binary_values(ctx, op, a.value, b.value))
+    shape = ctx.output_shape(node)
+    return ctx.result(
+        node, binary_values(ctx, op, ctx.aligned(a, shape), ctx.aligned(b, shape))
+    )
 
 
 def _alpha(ctx: LoweringContext, node: fx.Node) -> float:

@@ -122,7 +122,7 @@ def _reduce(ctx: LoweringContext, node: fx.Node, mean: bool) -> Tensor:
     dims = _reduced_dims(node, x.rank)
     kept = [d for d in range(x.rank) if d not in dims]
     order = kept + dims
-    moved = ctx.permute(x.value, order)
+    moved = ctx.permuted(x, order).value
     shape: list[Dim] = [x.shape[d] for d in kept]
     count = product(x.shape[d] for d in dims)
     if dims_equal(count, 0):

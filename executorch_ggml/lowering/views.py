@@ -9,7 +9,13 @@ from torch import fx
 
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, simplify_dim
-from executorch_ggml.lowering.context import Lowered, LoweringContext, Tensor, normalize_dim
+from executorch_ggml.lowering.context import (
+    Lowered,
+    LoweringContext,
+    Tensor,
+    axis_of,
+    normalize_dim,
+)
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 _INT64_MAX = 2**63 - 1
@@ -75,7 +81,7 @@ def permute(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
     dims = node.args[1]
     assert isinstance(dims, (list, tuple))
-    return ctx.result(node, ctx.permute(x.value, [normalize_dim(d, x.rank) for d in dims]))
+    return ctx.result(node, ctx.permuted(x, [normalize_dim(d, x.rank) for d in dims]).value)
 
 
 @lowering("aten.transpose.int", "aten.transpose_copy.int")
@@ -90,7 +96,7 @@ def transpose(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.t.default", "aten.t_copy.default", "aten.numpy_T.default")
 def t(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
-    return ctx.result(node, ctx.permute(x.value, list(reversed(range(x.rank)))))
+    return ctx.result(node, ctx.permuted(x, list(reversed(range(x.rank)))).value)
 
 
 @lowering("aten.expand.default", "aten.expand_copy.default")
@@ -209,7 +215,7 @@ def cat(ctx: LoweringContext, node: fx.Node) -> Tensor:
     values = [(ctx.as_f32(p) if p.is_float else p).value for p in parts]
     if len({v.type.dtype for v in values}) > 1:
         raise Unsupported("a concatenation of mixed dtypes")
-    return ctx.result(node, _concatenate(ctx, values, len(shape) - 1 - dim))
+    return ctx.result(node, _concatenate(ctx, values, axis_of(shape, dim)))
 
 
 @lowering("aten.stack.default")
@@ -220,7 +226,7 @@ def stack(ctx: LoweringContext, node: fx.Node) -> Tensor:
     dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
     part_shape = (*shape[:dim], 1, *shape[dim + 1 :])
     values = [ctx.reshape(ctx.tensor(t).value, part_shape) for t in tensors]
-    return ctx.result(node, _concatenate(ctx, values, len(shape) - 1 - dim))
+    return ctx.result(node, _concatenate(ctx, values, axis_of(shape, dim)))
 
 
 @lowering("aten.constant_pad_nd.default", "aten.pad.default")
