@@ -135,10 +135,13 @@ struct GgufDataMap::Impl {
     return gguf.data(gguf.tensors()[found.index]);
   }
 
-  // Whether the bytes of a tensor are still there to be read.
-  Status check_readable(const Found& found) const {
-    if (found.descriptor || file.path().empty()) return {};
-    return file.check_not_truncated();
+  // Whether the file's bytes are still there to be read. If not, the reason is
+  // logged.
+  Error check_readable() const {
+    if (file.path().empty()) return Error::Ok;
+    const Status status = file.check_not_truncated();
+    if (!status.ok()) ET_LOG(Error, "%s", status.message().c_str());
+    return to_error(status.code());
   }
 
   Status index(std::span<const uint8_t> bytes) {
@@ -256,9 +259,8 @@ Result<const TensorLayout> GgufDataMap::get_tensor_layout(std::string_view key) 
 Result<FreeableBuffer> GgufDataMap::get_data(std::string_view key) const {
   const std::optional<Impl::Found> found = impl_->find(key);
   if (!found.has_value()) return Error::NotFound;
-  if (const Status status = impl_->check_readable(*found); !status.ok()) {
-    ET_LOG(Error, "%s", status.message().c_str());
-    return to_error(status.code());
+  if (!found->descriptor) {
+    if (const Error error = impl_->check_readable(); error != Error::Ok) return error;
   }
   const std::span<const uint8_t> data = impl_->data(*found);
   return FreeableBuffer(data.data(), data.size(), nullptr);
@@ -273,9 +275,8 @@ Error GgufDataMap::load_data_into(std::string_view key, void* buffer, size_t siz
            data.size());
     return Error::InvalidArgument;
   }
-  if (const Status status = impl_->check_readable(*found); !status.ok()) {
-    ET_LOG(Error, "%s", status.message().c_str());
-    return to_error(status.code());
+  if (!found->descriptor) {
+    if (const Error error = impl_->check_readable(); error != Error::Ok) return error;
   }
   std::memcpy(buffer, data.data(), size);
   return Error::Ok;
@@ -295,24 +296,28 @@ Result<const char*> GgufDataMap::get_key(uint32_t index) const {
 
 std::optional<std::string> GgufDataMap::metadata_string(std::string_view key) const {
   std::string_view value;
+  if (impl_->check_readable() != Error::Ok) return std::nullopt;
   if (!impl_->gguf.get_string(key, value).ok()) return std::nullopt;
   return std::string(value);
 }
 
 std::optional<int64_t> GgufDataMap::metadata_i64(std::string_view key) const {
   int64_t value = 0;
+  if (impl_->check_readable() != Error::Ok) return std::nullopt;
   if (!impl_->gguf.get_i64(key, value).ok()) return std::nullopt;
   return value;
 }
 
 std::optional<double> GgufDataMap::metadata_f64(std::string_view key) const {
   double value = 0;
+  if (impl_->check_readable() != Error::Ok) return std::nullopt;
   if (!impl_->gguf.get_f64(key, value).ok()) return std::nullopt;
   return value;
 }
 
 std::optional<bool> GgufDataMap::metadata_bool(std::string_view key) const {
   bool value = false;
+  if (impl_->check_readable() != Error::Ok) return std::nullopt;
   if (!impl_->gguf.get_bool(key, value).ok()) return std::nullopt;
   return value;
 }

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
-#include <type_traits>
+#include <utility>
 
 namespace executorch_ggml {
 namespace {
@@ -139,7 +139,7 @@ class GgufParser {
     std::vector<uint32_t>& order = file_.entries_by_key_;
     order.resize(file_.entries_.size());
     std::iota(order.begin(), order.end(), 0U);
-    const auto key_of = [this](uint32_t i) { return file_.entries_[i].key; };
+    const auto key_of = [this](uint32_t i) -> std::string_view { return file_.entries_[i].key; };
     std::ranges::sort(order, {}, key_of);
     const auto duplicate = std::ranges::adjacent_find(order, {}, key_of);
     if (duplicate != order.end()) {
@@ -153,7 +153,9 @@ class GgufParser {
     GgufFile::Entry entry = {};
     const auto what = [&] { return key_label(index, entry.key); };
     const size_t start = position_;
-    EG_RETURN_IF_ERROR(read_string(entry.key, what));
+    std::string_view key;
+    EG_RETURN_IF_ERROR(read_string(key, what));
+    entry.key = key;
     if (entry.key.empty() || entry.key.size() > kMaxKeyLength || !is_text(entry.key)) {
       return make_error(kMalformed,
                         "%s at byte %zu has a bad name (%zu bytes); expected 1 to %zu bytes of "
@@ -187,7 +189,7 @@ class GgufParser {
       entry.offset = position_;
       position_ += entry.nbytes;
     }
-    file_.entries_.push_back(entry);
+    file_.entries_.push_back(std::move(entry));
     return {};
   }
 
@@ -263,7 +265,7 @@ class GgufParser {
     std::vector<uint32_t>& order = file_.tensors_by_name_;
     order.resize(file_.tensors_.size());
     std::iota(order.begin(), order.end(), 0U);
-    const auto name_of = [this](uint32_t i) { return file_.tensors_[i].name; };
+    const auto name_of = [this](uint32_t i) -> std::string_view { return file_.tensors_[i].name; };
     std::ranges::sort(order, {}, name_of);
     const auto duplicate = std::ranges::adjacent_find(order, {}, name_of);
     if (duplicate != order.end()) {
@@ -278,7 +280,9 @@ class GgufParser {
     tensor.ne = {1, 1, 1, 1};
     const auto what = [&] { return tensor_label(index, tensor.name); };
     const size_t start = position_;
-    EG_RETURN_IF_ERROR(read_string(tensor.name, what));
+    std::string_view name;
+    EG_RETURN_IF_ERROR(read_string(name, what));
+    tensor.name = name;
     if (tensor.name.empty() || tensor.name.size() > kMaxNameLength || !is_text(tensor.name)) {
       return make_error(kMalformed,
                         "%s at byte %zu has a bad name (%zu bytes); expected 1 to %zu bytes of "
@@ -312,7 +316,7 @@ class GgufParser {
                         what().c_str(), offset, file_.bytes_.size());
     }
     tensor.offset = static_cast<size_t>(offset);
-    file_.tensors_.push_back(tensor);
+    file_.tensors_.push_back(std::move(tensor));
     return {};
   }
 
@@ -411,7 +415,7 @@ Status GgufFile::parse(std::span<const uint8_t> bytes, GgufFile& out) {
 }
 
 const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
-  const auto name_of = [this](uint32_t i) { return tensors_[i].name; };
+  const auto name_of = [this](uint32_t i) -> std::string_view { return tensors_[i].name; };
   const auto found = std::ranges::lower_bound(tensors_by_name_, name, {}, name_of);
   if (found == tensors_by_name_.end() || name_of(*found) != name) return nullptr;
   return &tensors_[*found];

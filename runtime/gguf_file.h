@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,8 +55,9 @@ class GgufArray {
   std::span<const uint8_t> bytes_;
 };
 
+// Names are copied: a lookup must not depend on a file that may be cut meanwhile.
 struct GgufTensor {
-  std::string_view name;      // 1 to 63 bytes of UTF-8, without NUL
+  std::string name;           // 1 to 63 bytes of UTF-8, without NUL
   uint32_t type;              // enum ggml_type
   uint32_t n_dims;            // 1 to 4
   std::array<int64_t, 4> ne;  // ggml order, each at least 1
@@ -100,7 +102,7 @@ class GgufFile {
   friend class GgufParser;
 
   struct Entry {
-    std::string_view key;
+    std::string key;
     GgufType type;
     GgufType element_type;  // of an array
     uint64_t length;        // of an array: elements

@@ -114,7 +114,7 @@ std::optional<std::string_view> GgufArray::next_string(size_t& position) const {
 }
 
 const GgufFile::Entry* GgufFile::find(std::string_view key) const {
-  const auto key_of = [this](uint32_t i) { return entries_[i].key; };
+  const auto key_of = [this](uint32_t i) -> std::string_view { return entries_[i].key; };
   const auto found = std::ranges::lower_bound(entries_by_key_, key, {}, key_of);
   if (found == entries_by_key_.end() || key_of(*found) != key) return nullptr;
   return &entries_[*found];
