@@ -178,7 +178,7 @@ class Evaluator:
     def __init__(self, values: Mapping[sympy.Symbol, int]) -> None:
         self._table = ExprTable(values)
         self._symbol_values = list(values.values())
-        self._computed: list[int] = []
+        self._computed: dict[int, int] = {}
 
     def __call__(self, dim: Dim) -> int:
         """
@@ -187,17 +187,20 @@ class Evaluator:
         """
         if isinstance(dim, int):
             return int(dim)
-        index = self._table.add(dim)
-        for expr in self._table.exprs[len(self._computed) :]:
-            self._computed.append(self._evaluate(expr))
-        return self._computed[index]
+        return self._value(self._table.add(dim))
 
-    def _evaluate(self, expr: Expr) -> int:
+    def _value(self, index: int) -> int:
+        found = self._computed.get(index)
+        if found is None:
+            found = self._computed[index] = self._compute(self._table.exprs[index])
+        return found
+
+    def _compute(self, expr: Expr) -> int:
         if expr.op is ExprOp.CONST:
             return expr.imm
         if expr.op is ExprOp.SYMBOL:
             return self._symbol_values[expr.a]
-        a, b = self._computed[expr.a], self._computed[expr.b]
+        a, b = self._value(expr.a), self._value(expr.b)
         if expr.op in (ExprOp.FLOOR_DIV, ExprOp.MOD) and b == 0:
             raise IRError(f"{expr.op.name} of {a} by zero")
         result = int(_EVALUATE[expr.op](a, b))

@@ -12,7 +12,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import sympy
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
 
+from executorch_ggml.ir.canonical import basic
 from executorch_ggml.ir.graph import (
     Argument,
     Call,
@@ -81,8 +84,27 @@ def _dims(dims: Iterable[Dim]) -> str:
     return f"[{', '.join(_dim(d) for d in dims)}]"
 
 
+class _DimPrinter(StrPrinter):  # type: ignore[misc]
+    """Divisions as ``a // b`` and remainders as ``a % b``, however sympy or torch spell them."""
+
+    printmethod = ""  # torch's own classes would print themselves otherwise
+
+    def _infix(self, e: sympy.Expr, sign: str) -> str:
+        level = PRECEDENCE["Pow"]
+        return sign.join(self.parenthesize(a, level) for a in e.args)
+
+    def _print_FloorDiv(self, e: sympy.Expr) -> str:  # noqa: N802
+        return self._infix(e, " // ")
+
+    def _print_PythonMod(self, e: sympy.Expr) -> str:  # noqa: N802
+        return self._infix(e, " % ")
+
+
 def _dim(dim: Dim) -> str:
-    return sympy.sstr(dim, order="lex") if isinstance(dim, sympy.Expr) else str(int(dim))
+    if not isinstance(dim, sympy.Expr):
+        return str(int(dim))
+    text: str = _DimPrinter().doprint(basic(dim))
+    return text
 
 
 def _symbol(s: Symbol) -> str:

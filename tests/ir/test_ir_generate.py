@@ -52,7 +52,7 @@ def test_header_compiles_without_warnings(tmp_path: Path) -> None:
         "static_assert(eg::find_op(0) == nullptr && eg::find_op(65535) == nullptr);\n"
         "static_assert(eg::params::rope::kFreqBase == 0 && eg::inputs::rope::kFreqFactors == 2);\n"
     )
-    warnings = "-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Werror".split()
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
     command = ["c++", "-std=c++20", "-fsyntax-only", *warnings, f"-I{_ROOT}", str(source)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
