@@ -38,20 +38,34 @@ class DType(IntEnum):
     Q5_0 = 6
     Q5_1 = 7
     Q8_0 = 8
+    Q8_1 = 9
     Q2_K = 10
     Q3_K = 11
     Q4_K = 12
     Q5_K = 13
     Q6_K = 14
+    Q8_K = 15
+    IQ2_XXS = 16
+    IQ2_XS = 17
+    IQ3_XXS = 18
+    IQ1_S = 19
     IQ4_NL = 20
+    IQ3_S = 21
+    IQ2_S = 22
     IQ4_XS = 23
     I8 = 24
     I16 = 25
     I32 = 26
     I64 = 27
     F64 = 28
+    IQ1_M = 29
     BF16 = 30
+    TQ1_0 = 34
+    TQ2_0 = 35
     MXFP4 = 39
+    NVFP4 = 40
+    Q1_0 = 41
+    Q2_0 = 42
     #: A weight whose type is read from the file that provides it.
     FROM_FILE = 255
 
@@ -85,14 +99,28 @@ _BLOCKS: dict[DType, tuple[int, int]] = {
     DType.Q5_0: (32, 22),
     DType.Q5_1: (32, 24),
     DType.Q8_0: (32, 34),
+    DType.Q8_1: (32, 36),
     DType.Q2_K: (256, 84),
     DType.Q3_K: (256, 110),
     DType.Q4_K: (256, 144),
     DType.Q5_K: (256, 176),
     DType.Q6_K: (256, 210),
+    DType.Q8_K: (256, 292),
+    DType.IQ2_XXS: (256, 66),
+    DType.IQ2_XS: (256, 74),
+    DType.IQ3_XXS: (256, 98),
+    DType.IQ1_S: (256, 50),
     DType.IQ4_NL: (32, 18),
+    DType.IQ3_S: (256, 110),
+    DType.IQ2_S: (256, 82),
     DType.IQ4_XS: (256, 136),
+    DType.IQ1_M: (256, 56),
+    DType.TQ1_0: (256, 54),
+    DType.TQ2_0: (256, 66),
     DType.MXFP4: (32, 17),
+    DType.NVFP4: (64, 36),
+    DType.Q1_0: (128, 18),
+    DType.Q2_0: (64, 18),
 }
 _PLAIN_SIZES: dict[DType, int] = {
     DType.F32: 4,
