@@ -4,7 +4,6 @@
 #include <string>
 
 #include "ggml-backend.h"
-
 #include "runtime/status.h"
 
 namespace executorch_ggml {

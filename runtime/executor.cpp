@@ -5,7 +5,6 @@
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
-
 #include "runtime/thread_pool.h"
 
 namespace executorch_ggml {

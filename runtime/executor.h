@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "ggml.h"
-
 #include "runtime/status.h"
 
 namespace executorch_ggml {

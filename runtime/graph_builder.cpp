@@ -71,10 +71,9 @@ void clamp_ids(ggml_tensor* dst, int ith, int /*nth*/, void* user_data) {
   for (int64_t i3 = 0; i3 < ids->ne[3]; ++i3) {
     for (int64_t i2 = 0; i2 < ids->ne[2]; ++i2) {
       for (int64_t i1 = 0; i1 < ids->ne[1]; ++i1) {
-        const char* row = static_cast<const char*>(ids->data) +
-                          static_cast<size_t>(i1) * ids->nb[1] +
-                          static_cast<size_t>(i2) * ids->nb[2] +
-                          static_cast<size_t>(i3) * ids->nb[3];
+        const char* row =
+            static_cast<const char*>(ids->data) + static_cast<size_t>(i1) * ids->nb[1] +
+            static_cast<size_t>(i2) * ids->nb[2] + static_cast<size_t>(i3) * ids->nb[3];
         for (int64_t i0 = 0; i0 < ids->ne[0]; ++i0) {
           const int32_t id =
               *reinterpret_cast<const int32_t*>(row + static_cast<size_t>(i0) * ids->nb[0]);
@@ -246,13 +245,12 @@ class GraphBuilder {
     OpContext context(*this, index);
     ggml_tensor* tensor = build_op(context);
     if (tensor == nullptr) {
-      return failure_.ok() ? make_error(StatusCode::Internal, "call %u (%s) was not built", index,
-                                        name)
-                           : failure_;
+      return failure_.ok()
+                 ? make_error(StatusCode::Internal, "call %u (%s) was not built", index, name)
+                 : failure_;
     }
-    EG_RETURN_IF_ERROR(
-        check_declared(result, *tensor,
-                       "the result of call " + std::to_string(index) + " (" + name + ")"));
+    EG_RETURN_IF_ERROR(check_declared(
+        result, *tensor, "the result of call " + std::to_string(index) + " (" + name + ")"));
     if (tensor->name[0] == '\0' || tensor->op != GGML_OP_NONE) {
       ggml_format_name(tensor, "%u:%s", index, name);
     }
@@ -357,9 +355,9 @@ int64_t OpContext::dim(size_t i) const { return builder_.exprs_[call_.ints[i]]; 
 
 int OpContext::as_int(size_t i) {
   const int64_t value = dim(i);
-  const bool fits = expect(INT32_MIN <= value && value <= INT32_MAX,
-                           "parameter %zu is %lld and does not fit 32 bits", i,
-                           static_cast<long long>(value));
+  const bool fits =
+      expect(INT32_MIN <= value && value <= INT32_MAX,
+             "parameter %zu is %lld and does not fit 32 bits", i, static_cast<long long>(value));
   return fits ? static_cast<int>(value) : 0;
 }
 
@@ -373,9 +371,8 @@ bool OpContext::expect(bool condition, const char* format, ...) {
     va_start(arguments, format);
     std::vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    builder_.failure_ =
-        make_error(StatusCode::InvalidProgram, "call %u (%s): %s", call_index_,
-                   find_op(static_cast<uint16_t>(call_.op))->name, text);
+    builder_.failure_ = make_error(StatusCode::InvalidProgram, "call %u (%s): %s", call_index_,
+                                   find_op(static_cast<uint16_t>(call_.op))->name, text);
   }
   return false;
 }

@@ -37,10 +37,10 @@ std::vector<uint32_t> trace_inputs(const Graph& program);
 // Everything a build needs; the referenced objects outlive the plan.
 struct BuildRequest {
   const Graph& program;
-  std::span<const int64_t> symbols;        // one value per Graph::symbols
-  std::span<const int64_t> state_key;      // what StateBinding::begin appended
-  std::span<ggml_tensor* const> weights;   // as Graph::weights, with data
-  std::span<const uint32_t> input_of;      // trace_inputs(program)
+  std::span<const int64_t> symbols;       // one value per Graph::symbols
+  std::span<const int64_t> state_key;     // what StateBinding::begin appended
+  std::span<ggml_tensor* const> weights;  // as Graph::weights, with data
+  std::span<const uint32_t> input_of;     // trace_inputs(program)
   StateBinding& states;
   const RuntimeOptions& options;
 };

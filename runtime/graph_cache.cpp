@@ -2,10 +2,44 @@
 
 #include <algorithm>
 
+#include "runtime/platform/system_info.h"
+
 namespace executorch_ggml {
+namespace {
+
+// Bytes of all results in a graph, as if none shared memory.
+uint64_t bytes_without_reuse(ggml_cgraph* graph) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+    const ggml_tensor* node = ggml_graph_node(graph, i);
+    bytes += node->view_src == nullptr ? ggml_nbytes(node) : 0;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 GraphCache::GraphCache(size_t capacity, ggml_backend_buffer_type_t buffer_type)
-    : capacity_(capacity), allocator_(ggml_gallocr_new(buffer_type)) {}
+    : capacity_(capacity), buffer_type_(buffer_type), allocator_(ggml_gallocr_new(buffer_type)) {}
+
+// An allocation beyond the machine's memory may well succeed, and end the process
+// once it is written.
+Status GraphCache::check_fits_machine(ggml_cgraph* graph) const {
+  const uint64_t memory = physical_memory_bytes();
+  if (memory == 0 || bytes_without_reuse(graph) <= memory) {
+    return {};
+  }
+  const ggml_gallocr_ptr measure(ggml_gallocr_new(buffer_type_));
+  size_t needed = 0;
+  ggml_gallocr_reserve_n_size(measure.get(), graph, nullptr, nullptr, &needed);
+  if (needed <= memory) {
+    return {};
+  }
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  return make_error(StatusCode::OutOfMemory,
+                    "intermediate results need %.1f GiB, this machine has %.1f GiB",
+                    static_cast<double>(needed) / kGiB, static_cast<double>(memory) / kGiB);
+}
 
 size_t GraphCache::buffer_bytes() const {
   return ggml_gallocr_get_buffer_size(allocator_.get(), 0);
@@ -29,6 +63,7 @@ Status GraphCache::reserve(const Plan& plan) {
   if (plan.graph == nullptr) {
     return {};
   }
+  EG_RETURN_IF_ERROR(check_fits_machine(plan.graph));
   // Always lays the graph out anew: ggml would take the layout of the graph before
   // it for any graph with as many nodes and no larger tensors.
   const size_t before = buffer_bytes();

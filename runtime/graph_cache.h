@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "ggml-cpp.h"
-
 #include "runtime/executor.h"
 #include "runtime/plan.h"
 #include "runtime/status.h"
@@ -53,7 +52,10 @@ class GraphCache {
   const Stats& stats() const { return stats_; }
 
  private:
+  Status check_fits_machine(ggml_cgraph* graph) const;
+
   size_t capacity_;
+  ggml_backend_buffer_type_t buffer_type_;
   ggml_gallocr_ptr allocator_;
   std::list<std::unique_ptr<CachedPlan>> plans_;  // most recently used first
   Stats stats_;

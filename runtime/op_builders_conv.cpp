@@ -20,8 +20,8 @@ bool expect_window(OpContext& op, const ggml_tensor& x, const std::array<int64_t
                    "kernel, stride and dilation must be positive, padding not negative")) {
       return false;
     }
-    const int64_t room = x.ne[i] + 2 * int64_t{w.padding[i]} -
-                         saturating_product(w.dilation[i], kernel[i] - 1) - 1;
+    const int64_t room =
+        x.ne[i] + 2 * int64_t{w.padding[i]} - saturating_product(w.dilation[i], kernel[i] - 1) - 1;
     if (!op.expect(room >= 0 && room / w.stride[i] + 1 == result[i],
                    "a window of %lld over %s does not give the declared result",
                    static_cast<long long>(kernel[i]), describe(x).c_str())) {

@@ -1,6 +1,5 @@
 // Products and rotary embedding.
 #include "ggml-cpu.h"
-
 #include "runtime/op_builders.h"
 
 namespace executorch_ggml {
@@ -29,16 +28,15 @@ ggml_tensor* build_rope(OpContext& op) {
   const int n_dims = op.as_int(params::rope::kNDims);
   const int mode = op.as_int(params::rope::kMode);
   const int original_context = op.as_int(params::rope::kOriginalContext);
-  if (!op.expect_f32_rows(0) || !op.expect_type(1, {GGML_TYPE_I32}) ||
-      !op.expect_contiguous(1) ||
+  if (!op.expect_f32_rows(0) || !op.expect_type(1, {GGML_TYPE_I32}) || !op.expect_contiguous(1) ||
       !op.expect(ggml_is_vector(positions) && positions->ne[0] == x->ne[2],
                  "positions %s do not give one position for each of %s",
                  describe(*positions).c_str(), describe(*x).c_str()) ||
       !op.expect(n_dims > 0 && n_dims % 2 == 0 && n_dims <= x->ne[0],
                  "%d dimensions of %s cannot be rotated", n_dims, describe(*x).c_str()) ||
-      !op.expect(mode == static_cast<int>(RopeMode::Normal) ||
-                     mode == static_cast<int>(RopeMode::Neox),
-                 "unknown rope mode %d", mode)) {
+      !op.expect(
+          mode == static_cast<int>(RopeMode::Normal) || mode == static_cast<int>(RopeMode::Neox),
+          "unknown rope mode %d", mode)) {
     return nullptr;
   }
   if (factors != nullptr &&

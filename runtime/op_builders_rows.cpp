@@ -1,6 +1,5 @@
 // Rows by index, and writes into states.
 #include "ggml-cpu.h"
-
 #include "runtime/op_builders.h"
 
 namespace executorch_ggml {
@@ -43,9 +42,9 @@ ggml_tensor* build_set_rows(OpContext& op) {
       !op.expect_type(1, {GGML_TYPE_F32}) ||
       !op.expect(ggml_is_contiguous_rows(x), "x must have contiguous rows") ||
       !op.expect_type(2, {GGML_TYPE_I32}) ||
-      !op.expect(state->ne[0] == x->ne[0] && state->ne[2] == x->ne[2] &&
-                     state->ne[3] == x->ne[3] && x->ne[1] == ids->ne[0] &&
-                     x->ne[2] % ids->ne[1] == 0 && x->ne[3] % ids->ne[2] == 0 && ids->ne[3] == 1,
+      !op.expect(state->ne[0] == x->ne[0] && state->ne[2] == x->ne[2] && state->ne[3] == x->ne[3] &&
+                     x->ne[1] == ids->ne[0] && x->ne[2] % ids->ne[1] == 0 &&
+                     x->ne[3] % ids->ne[2] == 0 && ids->ne[3] == 1,
                  "rows %s at %s do not fit %s", describe(*x).c_str(), describe(*ids).c_str(),
                  describe(*state).c_str())) {
     return nullptr;

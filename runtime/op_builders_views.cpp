@@ -132,8 +132,8 @@ ggml_tensor* build_cast(OpContext& op) {
 ggml_tensor* build_repeat(OpContext& op) {
   const ggml_tensor* x = op.in(0);
   const std::array<int64_t, 4> ne = extents_param(op);
-  if (!op.expect_type(0, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_I32,
-                          GGML_TYPE_I16}) ||
+  if (!op.expect_type(
+          0, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_I32, GGML_TYPE_I16}) ||
       !op.expect_rows(0) || !expect_declared(op, ne)) {
     return nullptr;
   }

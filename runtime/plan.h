@@ -16,7 +16,6 @@
 
 #include "ggml-cpp.h"
 #include "ggml.h"
-
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -94,9 +93,9 @@ struct OutputBinding {
 
 struct Plan {
   ggml_context_ptr context;
-  ggml_cgraph* graph = nullptr;          // in context; null when there is nothing to compute
-  std::vector<Rebindable> inputs;        // as Graph::inputs; root is null where unused
-  std::vector<OutputBinding> outputs;    // as Graph::outputs
+  ggml_cgraph* graph = nullptr;        // in context; null when there is nothing to compute
+  std::vector<Rebindable> inputs;      // as Graph::inputs; root is null where unused
+  std::vector<OutputBinding> outputs;  // as Graph::outputs
   std::vector<Rebindable> direct_outputs;
   std::vector<std::unique_ptr<HostFill>> fills;
   std::vector<IndexCheck> index_checks;

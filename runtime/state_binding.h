@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "ggml.h"
-
 #include "runtime/plan.h"
 #include "runtime/status.h"
 

@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "ggml-cpu.h"
-
 #include "runtime/status.h"
 
 namespace executorch_ggml {
