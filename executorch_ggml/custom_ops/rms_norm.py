@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -42,4 +43,4 @@ def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Ten
 
 
 #: ``rms_norm(x, weight, eps)``
-rms_norm: Final = torch.ops.ggml.rms_norm.default
+rms_norm: Final[Callable[..., torch.Tensor]] = torch.ops.ggml.rms_norm.default

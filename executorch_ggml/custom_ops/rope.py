@@ -10,6 +10,7 @@ angle by a ramp over the pairs and enlarges the result, as in Peng et al.,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -167,4 +168,4 @@ def _fake(
 
 #: ``rope(x, positions, freq_factors, n_dims, mode, freq_base, freq_scale, ext_factor,
 #: attn_factor, beta_fast, beta_slow, original_context)``
-rope: Final = torch.ops.ggml.rope.default
+rope: Final[Callable[..., torch.Tensor]] = torch.ops.ggml.rope.default

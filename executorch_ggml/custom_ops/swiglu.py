@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -25,11 +26,12 @@ def _fake(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
             f"{up.dtype}{list(up.shape)} differ"
         )
 
-    check(gate.dtype == up.dtype and gate.dim() == up.dim(), difference)
-    for a, b in zip(gate.shape, up.shape):
+    check(gate.dtype == up.dtype, difference)
+    check(gate.dim() == up.dim(), difference)
+    for a, b in zip(gate.shape, up.shape, strict=True):
         check(a == b, difference)
     return torch.empty(gate.shape, dtype=gate.dtype, device=gate.device)
 
 
 #: ``swiglu(gate, up)``
-swiglu: Final = torch.ops.ggml.swiglu.default
+swiglu: Final[Callable[..., torch.Tensor]] = torch.ops.ggml.swiglu.default

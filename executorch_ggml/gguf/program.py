@@ -1,0 +1,127 @@
+"""A GGUF header as exported PyTorch programs without weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.export import Dim, ExportedProgram
+
+from executorch_ggml.gguf.config import DecoderConfig, GGUFExportError, read_config
+from executorch_ggml.gguf.decoder import Decoder
+from executorch_ggml.gguf.header import GGUFHeader
+from executorch_ggml.gguf.names import weight_keys
+
+if TYPE_CHECKING:
+    from executorch_ggml.export_gguf import GGUFExportConfig
+
+logger = logging.getLogger(__name__)
+
+#: The runtime reads the cache in blocks of this many positions.
+CACHE_BLOCK = 256
+#: Tokens of one call, unless the user asks for more: worst-case memory is reserved for it.
+DEFAULT_TOKENS_PER_CALL = 512
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """The key/value cache of every layer; capacities in positions."""
+
+    n_layers: int
+    n_kv_heads: int
+    head_dim: int
+    default_capacity: int
+    max_capacity: int
+
+
+@dataclass(frozen=True)
+class GGUFPrograms:
+    """All that lowering needs.
+
+    ``methods`` hold fake parameters; ``weight_keys`` names, for each parameter's fully
+    qualified name, the GGUF tensors to look for in order.
+    """
+
+    config: DecoderConfig
+    methods: Mapping[str, ExportedProgram]
+    weight_keys: Mapping[str, tuple[str, ...]]
+    constant_methods: Mapping[str, int | bool | list[int]]
+    cache: CacheInfo
+    max_tokens_per_call: int
+
+
+def build_programs(header: GGUFHeader, export: GGUFExportConfig) -> GGUFPrograms:
+    """Export the decoder that a GGUF file describes; no weight is read.
+
+    Raises:
+        GGUFExportError: a model that is not supported, or a file that contradicts itself.
+    """
+    config = read_config(header)
+    if not export.enable_quantization:
+        quantized = [
+            f"tensor '{n}' is {t.type_name}" for n, t in header.tensors.items() if t.is_quantized
+        ]
+        if quantized:
+            raise GGUFExportError(
+                header.path, ["enable_quantization is False, expected plain floats", *quantized]
+            )
+    capacity = min(-(-export.max_seq_len // CACHE_BLOCK) * CACHE_BLOCK, config.context_length)
+    tokens = export.max_tokens_per_call or min(DEFAULT_TOKENS_PER_CALL, export.max_seq_len)
+    tokens = min(tokens, capacity) if export.preserve_dynamic_shapes else 1
+    all_rows = {"forward": False}
+    if export.forward_all and tokens > 1:
+        all_rows["forward_all"] = True
+    methods = {name: _export(config, rows, tokens) for name, rows in all_rows.items()}
+    parameters = dict.fromkeys(p for ep in methods.values() for p in ep.state_dict)
+    return GGUFPrograms(
+        config=config,
+        methods=methods,
+        weight_keys=weight_keys(parameters, config),
+        constant_methods=_constant_methods(config, tokens, capacity),
+        cache=CacheInfo(
+            config.n_layers, config.n_kv_heads, config.head_dim, capacity, config.context_length
+        ),
+        max_tokens_per_call=tokens,
+    )
+
+
+def _export(config: DecoderConfig, all_rows: bool, max_tokens: int) -> ExportedProgram:
+    """Trace the decoder for 1 to ``max_tokens`` tokens (just one, where that is the bound)."""
+    # Meta tensors have shapes and no storage: a model of any size costs nothing.
+    with torch.device("meta"):
+        model = Decoder(config, all_rows).eval().requires_grad_(False)
+        example = min(max_tokens, 3)
+        input_ids = torch.zeros(1, example, dtype=torch.int64)
+        cache_pos = torch.zeros(example, dtype=torch.int64)
+    if max_tokens == 1:
+        return torch.export.export(model, (input_ids, cache_pos), strict=False)
+    tokens = Dim("tokens", min=1, max=max_tokens)
+    return torch.export.export(
+        model,
+        (input_ids, cache_pos),
+        dynamic_shapes={"input_ids": {1: tokens}, "cache_pos": {0: tokens}},
+        strict=False,
+    )
+
+
+def _constant_methods(
+    config: DecoderConfig, tokens: int, capacity: int
+) -> dict[str, int | bool | list[int]]:
+    """What ExecuTorch's LLM runners ask a program for."""
+    methods: dict[str, int | bool | list[int]] = {
+        "get_max_seq_len": tokens,
+        "get_max_context_len": capacity,
+        "get_vocab_size": config.vocab_size,
+        "get_n_layers": config.n_layers,
+        "use_kv_cache": True,
+        "use_sdpa_with_kv_cache": False,
+        "enable_dynamic_shape": tokens > 1,
+    }
+    if config.bos_id is not None:
+        methods["get_bos_id"] = config.bos_id
+    if config.eos_ids:
+        methods["get_eos_ids"] = list(config.eos_ids)
+    return methods

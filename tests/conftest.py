@@ -1,0 +1,1 @@
+"""Makes the helpers beside this file (``gguf_models``, …) importable from every test."""
