@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,12 @@ std::vector<uint8_t> counting(size_t size) {
   std::vector<uint8_t> bytes(size);
   std::iota(bytes.begin(), bytes.end(), uint8_t{0});
   return bytes;
+}
+
+// "'<path>' <rest>"
+std::string about(const std::string& path, const char* rest) {
+  std::string message = "'";
+  return message.append(path).append("' ").append(rest);
 }
 
 TEST(MappedFile, ShowsTheBytesOfAFile) {
@@ -83,17 +90,17 @@ TEST(MappedFile, NamesWhatCannotBeMapped) {
   const TempFile empty({});
   const Status nothing = MappedFile::open(empty.path(), file);
   EXPECT_EQ(nothing.code(), StatusCode::InvalidExternalData);
-  EXPECT_EQ(nothing.message(), "'" + empty.path() + "' is empty");
+  EXPECT_EQ(nothing.message(), about(empty.path(), "is empty"));
 
   const std::string folder = std::filesystem::temp_directory_path().string();
   EXPECT_EQ(MappedFile::open(folder, file).message(),
-            "'" + folder + "' is a directory; a regular file is needed");
+            about(folder, "is a directory; a regular file is needed"));
 
   const TempFile name({});
   const std::string pipe = name.path() + ".pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(MappedFile::open(pipe, file).message(),
-            "'" + pipe + "' is a pipe; a regular file is needed");
+            about(pipe, "is a pipe; a regular file is needed"));
   std::filesystem::remove(pipe);
 
   EXPECT_EQ(MappedFile::open("/dev/null", file).message(),
