@@ -130,6 +130,7 @@ def export_gguf_to_pte(
 
     Raises:
         FileNotFoundError: ``gguf_path`` does not exist.
+        GGUFError: it is not a well-formed GGUF file.
         GGUFExportError: the model is not supported or the file contradicts itself; the message
             lists everything that does not fit.
         NotDelegatedError: with ``strict``, some operation was not lowered to ggml.
@@ -142,12 +143,12 @@ def export_gguf_to_pte(
         from executorch.exir.passes import MemoryPlanningPass
 
         from executorch_ggml.export import to_edge_rewrite_and_lower
-        from executorch_ggml.gguf.header import read_header
         from executorch_ggml.gguf.program import build_programs
         from executorch_ggml.options import GgmlOptions, KVCacheOptions
         from executorch_ggml.partitioner import GgmlPartitioner
+        from executorch_ggml.weights.gguf import GGUFFile
     with stages("read"):
-        header = read_header(gguf_path)
+        header = GGUFFile.open(gguf_path)
     with stages("trace"):
         programs = build_programs(header, config)
     with stages("lower"):

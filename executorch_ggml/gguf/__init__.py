@@ -1,6 +1,5 @@
 """From a GGUF file to PyTorch programs whose weights are names of its tensors.
 
-In the order data flows: ``header`` reads what the file says, ``config`` checks
-it, ``decoder`` is the model, ``names`` maps parameters to tensors, ``program``
-exports. No weight is read.
+In the order data flows: ``config`` checks what the file says, ``decoder`` is the
+model, ``names`` maps parameters to tensors, ``program`` exports. No weight is read.
 """

@@ -1,4 +1,4 @@
-"""Hyperparameters of a decoder, read from a GGUF header and checked against its tensors."""
+"""Hyperparameters of a decoder, read from a GGUF file's header and checked against its tensors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from executorch_ggml.gguf.header import GGUFHeader
+from executorch_ggml.weights.gguf import GGUFArray, GGUFError, GGUFFile
 
 logger = logging.getLogger(__name__)
 
 
-class GGUFExportError(ValueError):
+class GGUFExportError(GGUFError):
     """The file cannot be exported; the message lists everything that does not fit."""
 
-    def __init__(self, path: str, problems: Sequence[str]) -> None:
+    def __init__(self, path: object, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         listed = "\n".join(f"  - {p}" for p in self.problems)
         super().__init__(f"{path} cannot be exported:\n{listed}")
@@ -105,9 +105,10 @@ class _Reader:
 
     def _get(self, key: str) -> Any:
         value = self._metadata.get(key)
-        # Some writers give one value per layer.
-        if isinstance(value, (list, tuple)) and value and all(v == value[0] for v in value):
-            return value[0]
+        if isinstance(value, GGUFArray):
+            # Some writers give one value per layer.
+            per_layer = value.read()
+            return per_layer[0] if len(set(per_layer)) == 1 else per_layer
         return value
 
     def integer(self, suffix: str, default: int | None = None) -> int:
@@ -217,7 +218,7 @@ def _read_rope(
     )
 
 
-def _find_biases(header: GGUFHeader) -> frozenset[str]:
+def _find_biases(header: GGUFFile) -> frozenset[str]:
     found = set()
     for name in header.tensors:
         stem, _, kind = name.rpartition(".")
@@ -263,16 +264,16 @@ def tensor_shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _check_tensors(header: GGUFHeader, config: DecoderConfig) -> list[str]:
+def _check_tensors(header: GGUFFile, config: DecoderConfig) -> list[str]:
     expected = tensor_shapes(config)
     problems = []
     for name, shape in expected.items():
         tensor = header.tensors.get(name)
         if tensor is None:
             problems.append(f"tensor '{name}' is missing, expected shape {list(shape)}")
-        elif tensor.shape != shape:
+        elif tensor.torch_shape != shape:
             problems.append(
-                f"tensor '{name}' has shape {list(tensor.shape)}, expected {list(shape)} "
+                f"tensor '{name}' has shape {list(tensor.torch_shape)}, expected {list(shape)} "
                 "from the metadata"
             )
     for name in header.tensors:
@@ -281,7 +282,7 @@ def _check_tensors(header: GGUFHeader, config: DecoderConfig) -> list[str]:
     return problems
 
 
-def read_config(header: GGUFHeader) -> DecoderConfig:
+def read_config(header: GGUFFile) -> DecoderConfig:
     """The decoder that ``header`` describes.
 
     Raises:
@@ -327,7 +328,7 @@ def read_config(header: GGUFHeader) -> DecoderConfig:
     if problems:
         raise GGUFExportError(header.path, problems)
     assert embedding is not None
-    vocab_size = embedding.shape[0]
+    vocab_size = embedding.torch_shape[0]
     biases = _find_biases(header)
     wrong = biases - architecture.required_biases - architecture.optional_biases
     config = DecoderConfig(

@@ -1,4 +1,4 @@
-"""A GGUF header as exported PyTorch programs without weights."""
+"""A GGUF file's header as exported PyTorch programs without weights."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.export import Dim, ExportedProgram
 
 from executorch_ggml.gguf.config import DecoderConfig, GGUFExportError, read_config
 from executorch_ggml.gguf.decoder import Decoder
-from executorch_ggml.gguf.header import GGUFHeader
 from executorch_ggml.gguf.names import weight_keys
+from executorch_ggml.weights.gguf import GGUFFile
 
 if TYPE_CHECKING:
     from executorch_ggml.export_gguf import GGUFExportConfig
@@ -53,7 +53,7 @@ class GGUFPrograms:
     max_tokens_per_call: int
 
 
-def build_programs(header: GGUFHeader, export: GGUFExportConfig) -> GGUFPrograms:
+def build_programs(header: GGUFFile, export: GGUFExportConfig) -> GGUFPrograms:
     """Export the decoder that a GGUF file describes; no weight is read.
 
     Raises:
@@ -62,7 +62,9 @@ def build_programs(header: GGUFHeader, export: GGUFExportConfig) -> GGUFPrograms
     config = read_config(header)
     if not export.enable_quantization:
         quantized = [
-            f"tensor '{n}' is {t.type_name}" for n, t in header.tensors.items() if t.is_quantized
+            f"tensor '{n}' is {t.type.name}"
+            for n, t in header.tensors.items()
+            if t.type.is_quantized
         ]
         if quantized:
             raise GGUFExportError(

@@ -12,10 +12,10 @@ import torch
 import transformers
 from executorch.extension.llm.cache.reference_cache import CacheConfig, ContiguousReferenceCache
 from executorch.extension.llm.cache.update_and_attend import REGISTRY
-from gguf_models import ModelSpec, weights
 from torch.export import ExportedProgram
 
 from executorch_ggml.gguf.program import CacheInfo
+from tests.gguf_models import ModelSpec, weights
 
 #: Tokens per call: a prefill, single tokens, a chunk, single tokens; 64 in all.
 SCHEDULE = (17, *[1] * 20, 5, *[1] * 22)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import gguf_models
 import pytest
 import torch
-from gguf_models import SMALL, ModelSpec
-from reference import (
+
+from executorch_ggml.export_gguf import GGUFExportConfig
+from executorch_ggml.gguf.program import build_programs
+from executorch_ggml.weights.gguf import GGUFFile
+from tests import gguf_models
+from tests.export.reference import (
     SCHEDULE,
     load_weights,
     reference_cache,
@@ -17,10 +20,7 @@ from reference import (
     transformers_logits,
     transformers_model,
 )
-
-from executorch_ggml.export_gguf import GGUFExportConfig
-from executorch_ggml.gguf.header import read_header
-from executorch_ggml.gguf.program import build_programs
+from tests.gguf_models import SMALL, ModelSpec
 
 _LLAMA3 = {
     "rope_type": "llama3",
@@ -51,7 +51,7 @@ def test_equals_transformers(spec: ModelSpec, tmp_path: Path) -> None:
     spread = expected.std()
     assert spread >= 1.0
 
-    programs = build_programs(read_header(path), GGUFExportConfig(max_seq_len=128))
+    programs = build_programs(GGUFFile.open(path), GGUFExportConfig(max_seq_len=128))
     assert sorted(programs.methods) == ["forward", "forward_all"]
     for name, program in programs.methods.items():
         module = load_weights(program, programs.weight_keys, path).module()

@@ -1,1 +1,0 @@
-"""Makes the helpers beside this file (``gguf_models``, …) importable from every test."""
