@@ -88,9 +88,7 @@ class _Supported(OperatorSupportBase):
     def __init__(self, nodes: set[fx.Node]) -> None:
         self._nodes = nodes
 
-    def is_node_supported(
-        self, submodules: Mapping[str, torch.nn.Module], node: fx.Node
-    ) -> bool:
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         return node in self._nodes
 
 
@@ -231,6 +229,4 @@ def _source_line(node: fx.Node) -> str:
 
 def reports_of(partitioners: Iterable[Partitioner]) -> list[DelegationReport]:
     """The reports of every :class:`GgmlPartitioner` among ``partitioners``."""
-    return [
-        report for p in partitioners if isinstance(p, GgmlPartitioner) for report in p.reports
-    ]
+    return [report for p in partitioners if isinstance(p, GgmlPartitioner) for report in p.reports]

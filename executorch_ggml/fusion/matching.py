@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import fx
 from torch.export.exported_program import ExportedProgram
 
+from executorch_ggml.lowering.constants import constant_scalar
 from executorch_ggml.lowering.registry import op_name
 
 #: Ops that pass their first argument's elements on unchanged, apart from float rounding.
@@ -61,35 +61,12 @@ def _is_float(node: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def constant_tensor(program: ExportedProgram, arg: Any) -> torch.Tensor | None:
-    """The contents of a constant: a placeholder's or an attribute's."""
-    if not isinstance(arg, fx.Node):
-        return None
-    signature = program.graph_signature
-    if arg.op == "get_attr":
-        found = functools.reduce(getattr, str(arg.target).split("."), program.graph_module)
-        return found if isinstance(found, torch.Tensor) else None
-    if arg.op != "placeholder":
-        return None
-    target = signature.inputs_to_lifted_tensor_constants.get(arg.name)
-    if target is None:
-        target = signature.inputs_to_buffers.get(arg.name)
-        if target is None or target in signature.buffers_to_mutate.values():
-            return None
-    tensor = program.constants.get(target, program.state_dict.get(target))
-    if not isinstance(tensor, torch.Tensor) or isinstance(
-        tensor, torch._subclasses.FakeTensor
-    ):
-        return None
-    return tensor
-
-
 def scalar_value(program: ExportedProgram, arg: Any) -> float | None:
     """A number, or the value of a constant with one element."""
     if isinstance(arg, (int, float)) and not isinstance(arg, bool):
         return float(arg)
-    tensor = constant_tensor(program, skip_casts(arg))
-    return float(tensor.item()) if tensor is not None and tensor.numel() == 1 else None
+    source = skip_casts(arg)
+    return constant_scalar(program, source) if isinstance(source, fx.Node) else None
 
 
 def operands(node: fx.Node, first: Callable[[Any], bool]) -> tuple[Any, Any] | None:

@@ -15,13 +15,13 @@ from torch import fx
 from torch.export.exported_program import ExportedProgram
 
 from executorch_ggml.fusion.matching import (
-    constant_tensor,
     is_op,
     replace,
     scalar_value,
     skip_casts,
     skip_views,
 )
+from executorch_ggml.lowering.constants import constant_tensor
 
 _MUL = "aten.mul.Tensor"
 _SLICE = ("aten.slice_copy.Tensor", "aten.slice.Tensor")
@@ -117,7 +117,8 @@ def _angles(program: ExportedProgram, arg: Any, function: str) -> _Angles | None
     if not is_op(product, _MUL, "aten.bmm.default", "aten.matmul.default"):
         return None
     for positions, frequencies in (product.args[:2], product.args[1::-1]):
-        inv_freq = constant_tensor(program, skip_views(frequencies))
+        table = skip_views(frequencies)
+        inv_freq = constant_tensor(program, table) if isinstance(table, fx.Node) else None
         source = _integer_source(positions)
         if inv_freq is not None and source is not None:
             return _Angles(source, inv_freq.reshape(-1).double(), scale)

@@ -32,10 +32,12 @@ from executorch_ggml.ir.types import (
     product,
     simplify_dim,
 )
-from executorch_ggml.lowering.registry import Unsupported
+from executorch_ggml.lowering.registry import Unsupported, op_name
 from executorch_ggml.options import GgmlOptions
 
 MAX_RANK = 4
+
+_CONVERSIONS = ("aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default")
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
@@ -69,6 +71,9 @@ class Sources(Protocol):
 
     def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
         """A weight with these contents."""
+
+    def scalar(self, node: fx.Node) -> float | None:
+        """The value of a lifted constant of one element; None for any other node."""
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         """The bytes of a weight of U8 elements as another type."""
@@ -121,6 +126,19 @@ class LoweringContext:
         if node not in self._env:
             self._env[node] = self._sources.materialize(self.graph, node)
         return self._env[node]
+
+    def scalar(self, arg: Any) -> float | None:
+        """The value of a number, or of a constant of one element behind conversions.
+
+        Edge programs hold the numbers of a model's code as lifted constants.
+        """
+        if isinstance(arg, (int, float)) and not isinstance(arg, bool):
+            return float(arg)
+        while isinstance(arg, fx.Node) and op_name(arg.target) in _CONVERSIONS:
+            arg = arg.args[0]
+        if not isinstance(arg, fx.Node) or arg.op not in ("placeholder", "get_attr"):
+            return None
+        return self._sources.scalar(arg)
 
     def constant(self, tensor: torch.Tensor) -> Value:
         """A constant known now, such as a scalar operand."""

@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind
 from executorch_ggml.ir.graph import Graph, Value
 from executorch_ggml.ir.types import DType, TensorType
 from executorch_ggml.lowering import load_lowerings
+from executorch_ggml.lowering.constants import constant_scalar
 from executorch_ggml.lowering.context import (
     Lowered,
     LoweringContext,
@@ -44,6 +45,7 @@ class _MetadataSources:
 
     def __init__(self, program: ExportedProgram, options: GgmlOptions) -> None:
         signature = program.graph_signature
+        self._program = program
         self._options = options
         self._constants: dict[str, str] = {
             spec.arg.name: str(spec.target)
@@ -84,6 +86,9 @@ class _MetadataSources:
         shape = tuple(int(s) for s in tensor.shape)
         return graph.weight(contiguous_type(stored_dtype(tensor.dtype), shape), "const")
 
+    def scalar(self, node: fx.Node) -> float | None:
+        return constant_scalar(self._program, node)
+
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         return graph.weight(type, "blocks")
 
@@ -109,9 +114,7 @@ def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
     return verdicts
 
 
-def _try_lowering(
-    node: fx.Node, sources: _MetadataSources, options: GgmlOptions
-) -> str | None:
+def _try_lowering(node: fx.Node, sources: _MetadataSources, options: GgmlOptions) -> str | None:
     """Lower one node by itself. Returns the reason if that is not possible."""
     context = LoweringContext(Graph(), sources, options)
     try:

@@ -54,24 +54,31 @@ def _require_float(node: fx.Node) -> None:
         raise Unsupported(f"result dtype {dtype}")
 
 
-def _is_number(arg: object) -> bool:
-    return isinstance(arg, (int, float)) and not isinstance(arg, bool)
-
-
 def _binary(
-    ctx: LoweringContext, node: fx.Node, op: str, scalar: Callable[[Value, float], Value]
+    ctx: LoweringContext,
+    node: fx.Node,
+    op: str,
+    scalar: Callable[[Value, float], Value],
+    scalar_first: Callable[[float, Value], Value] | None = None,
 ) -> Tensor:
     """Tensor with tensor or number; ``scalar`` lowers ``tensor op number``."""
     _require_float(node)
-    a = ctx.float_tensor(node.args[0], "input")
-    other = node.args[1]
-    if _is_number(other):
-        return ctx.result(node, scalar(a.value, ctx.number(other, "other")))
-    b = ctx.float_tensor(other, "other")
     shape = ctx.output_shape(node)
-    return ctx.result(
-        node, binary_values(ctx, op, ctx.aligned(a, shape), ctx.aligned(b, shape))
-    )
+    first, second = node.args[0], node.args[1]
+    if (number := ctx.scalar(second)) is not None and _has_shape(first, shape):
+        return ctx.result(node, scalar(ctx.float_tensor(first).value, number))
+    if (number := ctx.scalar(first)) is not None and scalar_first and _has_shape(second, shape):
+        return ctx.result(node, scalar_first(number, ctx.float_tensor(second, "other").value))
+    a = ctx.float_tensor(first)
+    b = ctx.float_tensor(second, "other")
+    return ctx.result(node, binary_values(ctx, op, ctx.aligned(a, shape), ctx.aligned(b, shape)))
+
+
+def _has_shape(arg: object, shape: tuple[Dim, ...]) -> bool:
+    if not isinstance(arg, fx.Node):
+        return False
+    found = LoweringContext.output_shape(arg)
+    return len(found) == len(shape) and all(dims_equal(a, b) for a, b in zip(found, shape))
 
 
 def _alpha(ctx: LoweringContext, node: fx.Node) -> float:
@@ -80,13 +87,24 @@ def _alpha(ctx: LoweringContext, node: fx.Node) -> float:
 
 def _scaled_other(ctx: LoweringContext, node: fx.Node, op: str, sign: float) -> Tensor:
     alpha = _alpha(ctx, node)
-    if alpha != 1.0 and isinstance(node.args[1], fx.Node):
+    if alpha != 1.0 and ctx.scalar(node.args[1]) is None:
         _require_float(node)
-        a = ctx.float_tensor(node.args[0], "input")
+        a = ctx.float_tensor(node.args[0])
         b = ctx.float_tensor(node.args[1], "other")
-        scaled = scale_value(ctx, b.value, alpha)
-        return ctx.result(node, binary_values(ctx, op, a.value, scaled))
-    return _binary(ctx, node, op, lambda x, y: scale_value(ctx, x, 1.0, sign * alpha * y))
+        shape = ctx.output_shape(node)
+        scaled = scale_value(ctx, ctx.aligned(b, shape), alpha)
+        return ctx.result(node, binary_values(ctx, op, ctx.aligned(a, shape), scaled))
+    return _binary(
+        ctx,
+        node,
+        op,
+        lambda x, y: scale_value(ctx, x, 1.0, sign * alpha * y),
+        lambda x, y: scale_value(ctx, y, sign, x) if alpha == 1.0 else _no_alpha(),
+    )
+
+
+def _no_alpha() -> Value:
+    raise Unsupported("alpha on a tensor that follows a number")
 
 
 @lowering("aten.add.Tensor", "aten.add.Scalar")
@@ -105,14 +123,20 @@ def sub(ctx: LoweringContext, node: fx.Node) -> Tensor:
 def rsub(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``other - alpha * input``."""
     _require_float(node)
-    x = ctx.float_tensor(node.args[0], "input")
+    x = ctx.float_tensor(node.args[0])
     other = ctx.number(node.args[1], "other")
     return ctx.result(node, scale_value(ctx, x.value, -_alpha(ctx, node), other))
 
 
 @lowering("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    return _binary(ctx, node, "mul", lambda x, y: scale_value(ctx, x, y))
+    return _binary(
+        ctx,
+        node,
+        "mul",
+        lambda x, y: scale_value(ctx, x, y),
+        lambda x, y: scale_value(ctx, y, x),
+    )
 
 
 @lowering("aten.div.Tensor", "aten.div.Scalar")

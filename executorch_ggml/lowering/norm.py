@@ -15,9 +15,7 @@ from executorch_ggml.lowering.elementwise import add_values, binary_values, scal
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
-def _affine(
-    ctx: LoweringContext, y: Value, weight: Tensor | None, bias: Tensor | None
-) -> Value:
+def _affine(ctx: LoweringContext, y: Value, weight: Tensor | None, bias: Tensor | None) -> Value:
     """``y * weight + bias``; adjacent to the norm, so that ggml fuses them."""
     if weight is not None:
         y = binary_values(ctx, "mul", y, ctx.as_f32(weight).value)
@@ -69,7 +67,9 @@ def ggml_rms_norm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.float_tensor(node.args[0], "x")
     weight = ctx.optional_tensor(ctx.argument(node, 1, "weight"), "weight")
     eps = ctx.number(ctx.argument(node, 2, "eps"), "eps")
-    return ctx.result(node, _affine(ctx, ctx.call("rms_norm", ctx.rows(x.value), eps=eps), weight, None))
+    return ctx.result(
+        node, _affine(ctx, ctx.call("rms_norm", ctx.rows(x.value), eps=eps), weight, None)
+    )
 
 
 @lowering("aten.rms_norm.default")

@@ -24,6 +24,7 @@ from executorch_ggml.ir.graph import (
 )
 from executorch_ggml.ir.types import DType, Dim, IRError, TensorType, simplify_dim
 from executorch_ggml.lowering import load_lowerings
+from executorch_ggml.lowering.constants import constant_scalar
 from executorch_ggml.lowering.context import (
     Lowered,
     LoweringContext,
@@ -104,6 +105,9 @@ class ProgramSources:
         if known is None or not any(w.value is known for w in graph.weights):
             known = self._scalars[key] = self._declare(graph, "const", tensor)
         return known
+
+    def scalar(self, node: fx.Node) -> float | None:
+        return constant_scalar(self._program, node)
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         constant = self._constants[weight]

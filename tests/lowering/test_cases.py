@@ -1,0 +1,26 @@
+"""Every row of the op table: lowered whole, and its IR equal to eager."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.harness import lower, run_reference
+from tests.lowering.cases import CASES, Case
+
+
+def test_names_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_ir_equals_eager(case: Case) -> None:
+    lowered = lower(case.module, case.inputs, case.dynamic_shapes)
+    (report,) = lowered.partitioner.reports
+    assert report.is_whole, str(report)
+    if case.ops:
+        assert tuple(lowered.ops) == case.ops
+    for inputs in (case.inputs, *case.others):
+        expected = case.module(*inputs)
+        (actual,) = run_reference(lowered, inputs)
+        torch.testing.assert_close(actual, expected, rtol=case.rtol, atol=case.rtol)
