@@ -121,7 +121,8 @@ Status verify_structure(const uint8_t* data, size_t size) {
 // their length only.
 template <typename T>
 Status check_alignment(const flatbuffers::Vector<T>* vector) {
-  if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % kBlobAlignment != 0) {
+  if (vector != nullptr && vector->size() != 0 &&
+      reinterpret_cast<uintptr_t>(vector->Data()) % kBlobAlignment != 0) {
     return damaged("a list of 8-byte items is misaligned");
   }
   return {};
