@@ -50,7 +50,6 @@ class GGUFExportConfig:
             at load. Longer prompts go in several calls. None: ``max_seq_len``, at most 512.
         forward_all: add the method ``forward_all``, which returns the logits of every token
             where ``forward`` returns those of the last.
-        strict: refuse to write a program that is not wholly computed by ggml.
     """
 
     max_seq_len: int = 2048
@@ -58,7 +57,6 @@ class GGUFExportConfig:
     enable_quantization: bool = True
     max_tokens_per_call: int | None = None
     forward_all: bool = True
-    strict: bool = True
 
     def __post_init__(self) -> None:
         if self.max_seq_len < 1:
@@ -133,19 +131,18 @@ def export_gguf_to_pte(
         GGUFError: it is not a well-formed GGUF file.
         GGUFExportError: the model is not supported or the file contradicts itself; the message
             lists everything that does not fit.
-        NotDelegatedError: with ``strict``, some operation was not lowered to ggml.
+        NotDelegatedError: some operation of the model could not be lowered to ggml.
     """
     config = config or GGUFExportConfig()
     stages = _Stages(progress)
     with stages("import"):
         # Seconds of imports that only an export pays.
-        from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
+        from executorch.exir import ExecutorchBackendConfig, to_edge
         from executorch.exir.passes import MemoryPlanningPass
 
-        from executorch_ggml.export import to_edge_rewrite_and_lower
+        from executorch_ggml.gguf.delegate import delegate_whole
         from executorch_ggml.gguf.program import build_programs
         from executorch_ggml.options import GgmlOptions, KVCacheOptions
-        from executorch_ggml.partitioner import GgmlPartitioner
         from executorch_ggml.weights.gguf import GGUFFile
     with stages("read"):
         header = GGUFFile.open(gguf_path)
@@ -154,22 +151,18 @@ def export_gguf_to_pte(
     with stages("lower"):
         cache = programs.cache
         identity = repr((programs.config, programs.max_tokens_per_call, cache))
-        partitioner = GgmlPartitioner(
-            GgmlOptions(
-                strict=config.strict,
-                weight_keys=programs.weight_keys,
-                kv_cache=KVCacheOptions(cache.default_capacity, cache.max_capacity),
-                program_id=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            )
+        options = GgmlOptions(
+            strict=True,
+            weight_keys=programs.weight_keys,
+            kv_cache=KVCacheOptions(cache.default_capacity, cache.max_capacity),
+            program_id=hashlib.sha256(identity.encode()).hexdigest()[:16],
         )
-        edge = to_edge_rewrite_and_lower(
-            programs.methods,
-            partitioner=[partitioner],
-            constant_methods=programs.constant_methods,
-            # The checker knows ATen's operators only, not ggml's and kvcache's.
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
+        lowered = {name: delegate_whole(programs, name, options) for name in programs.methods}
     with stages("write"):
+        edge = to_edge(
+            {name: program for name, (program, _) in lowered.items()},
+            constant_methods=dict(programs.constant_methods),
+        )
         # The caller owns inputs and outputs: planning would reserve the largest call's logits.
         planning = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
         executorch = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
@@ -181,7 +174,7 @@ def export_gguf_to_pte(
         max_tokens_per_call=programs.max_tokens_per_call,
         cache_capacity=cache.default_capacity,
         seconds=stages.seconds,
-        reports=tuple(partitioner.reports),
+        reports=tuple(report for _, report in lowered.values()),
     )
 
 

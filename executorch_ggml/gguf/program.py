@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from torch.export import Dim, ExportedProgram
 
 from executorch_ggml.gguf.config import DecoderConfig, GGUFExportError, read_config
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: The method that returns every token's logits.
+ALL_ROWS_METHOD = "forward_all"
 #: The runtime reads the cache in blocks of this many positions.
 CACHE_BLOCK = 256
 #: Tokens of one call, unless the user asks for more: worst-case memory is reserved for it.
@@ -41,8 +44,8 @@ class CacheInfo:
 class GGUFPrograms:
     """All that lowering needs.
 
-    ``methods`` hold fake parameters; ``weight_keys`` names, for each parameter's fully
-    qualified name, the GGUF tensors to look for in order.
+    ``methods`` hold parameters on the meta device; ``weight_keys`` names, for each
+    parameter's qualified name, the GGUF tensors to look for in order.
     """
 
     config: DecoderConfig
@@ -75,8 +78,8 @@ def build_programs(header: GGUFFile, export: GGUFExportConfig) -> GGUFPrograms:
     tokens = min(tokens, capacity) if export.preserve_dynamic_shapes else 1
     all_rows = {"forward": False}
     if export.forward_all and tokens > 1:
-        all_rows["forward_all"] = True
-    methods = {name: _export(config, rows, tokens) for name, rows in all_rows.items()}
+        all_rows[ALL_ROWS_METHOD] = True
+    methods = {name: _trace_decoder(config, rows, tokens) for name, rows in all_rows.items()}
     parameters = dict.fromkeys(p for ep in methods.values() for p in ep.state_dict)
     return GGUFPrograms(
         config=config,
@@ -90,23 +93,25 @@ def build_programs(header: GGUFFile, export: GGUFExportConfig) -> GGUFPrograms:
     )
 
 
-def _export(config: DecoderConfig, all_rows: bool, max_tokens: int) -> ExportedProgram:
-    """Trace the decoder for 1 to ``max_tokens`` tokens (just one, where that is the bound)."""
+def trace_step(module: nn.Module, max_tokens: int, device: str) -> ExportedProgram:
+    """Trace ``module(input_ids [1, S], cache_pos [S])`` for S from 1 to ``max_tokens``."""
+    example = min(max_tokens, 3)
+    input_ids = torch.zeros(1, example, dtype=torch.int64, device=device)
+    cache_pos = torch.zeros(example, dtype=torch.int64, device=device)
+    shapes = None
+    if max_tokens > 1:
+        tokens = Dim("tokens", min=1, max=max_tokens)
+        shapes = {"input_ids": {1: tokens}, "cache_pos": {0: tokens}}
+    return torch.export.export(
+        module.eval(), (input_ids, cache_pos), dynamic_shapes=shapes, strict=False
+    )
+
+
+def _trace_decoder(config: DecoderConfig, all_rows: bool, max_tokens: int) -> ExportedProgram:
     # Meta tensors have shapes and no storage: a model of any size costs nothing.
     with torch.device("meta"):
-        model = Decoder(config, all_rows).eval().requires_grad_(False)
-        example = min(max_tokens, 3)
-        input_ids = torch.zeros(1, example, dtype=torch.int64)
-        cache_pos = torch.zeros(example, dtype=torch.int64)
-    if max_tokens == 1:
-        return torch.export.export(model, (input_ids, cache_pos), strict=False)
-    tokens = Dim("tokens", min=1, max=max_tokens)
-    return torch.export.export(
-        model,
-        (input_ids, cache_pos),
-        dynamic_shapes={"input_ids": {1: tokens}, "cache_pos": {0: tokens}},
-        strict=False,
-    )
+        model = Decoder(config, all_rows).requires_grad_(False)
+    return trace_step(model, max_tokens, "meta")
 
 
 def _constant_methods(
