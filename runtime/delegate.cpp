@@ -234,6 +234,7 @@ Status Delegate::run_in_session(Arguments args, executorch::runtime::EventTracer
   for (const std::unique_ptr<ComputedIndexCheck>& check : plan.computed_checks) {
     check->violated = false;
   }
+  states_->before_compute();
   times_.bind = watch.lap();
 
   EG_RETURN_IF_ERROR(compute(*cached, tracer));

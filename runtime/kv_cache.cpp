@@ -199,16 +199,6 @@ Status KvCache::plan(int64_t first, int64_t count, KvStep& out) const {
   return {};
 }
 
-void KvCache::commit(const KvStep& step) {
-  clear_rows(step.end(), used_);
-  used_ = step.end();
-}
-
-void KvCache::rollback(const KvStep& step) {
-  clear_rows(step.first, std::max(used_, step.end()));
-  used_ = std::min(used_, step.first);
-}
-
 void KvCache::truncate(int64_t position) {
   if (position < used_) {
     clear_rows(position, used_);

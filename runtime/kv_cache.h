@@ -9,9 +9,9 @@
 // The choice is made once, at load.
 //
 // A step writes `count` consecutive positions from `first` and reads the first
-// `n_kv` rows. plan() checks and changes nothing; commit() is called after the
-// graph ran. Rows at `used` and above hold zeros or finite leftovers, never NaN: a
-// masked row has weight 0, and 0 * NaN would spoil the sum.
+// `n_kv` rows. plan() checks and changes nothing; start() is called right before the
+// graph runs, commit() after. Rows at `used` and above are zero: a masked row has
+// weight 0, and 0 * NaN would spoil the sum.
 //
 // Not thread-safe: the session's lock covers it.
 #pragma once
@@ -82,10 +82,12 @@ class KvCache {
   // InvalidState when `first` would leave a gap after the rows in use, or the step
   // does not fit. A `first` below used() overwrites, and drops what followed.
   Status plan(int64_t first, int64_t count, KvStep& out) const;
-  // The step's rows are valid; later ones are dropped.
-  void commit(const KvStep& step);
-  // The graph failed midway: the step's rows hold anything. Keeps what is before.
-  void rollback(const KvStep& step);
+  // The graph will run: positions from the step's first on are dropped.
+  void start(const KvStep& step) { truncate(step.first); }
+  // The graph ran: the step's rows are valid.
+  void commit(const KvStep& step) { used_ = step.end(); }
+  // The graph failed midway: the step's rows hold anything. Clears them.
+  void rollback(const KvStep& step) { clear_rows(step.first, step.end()); }
 
   // Keeps positions 0 .. position-1; no effect when fewer are used.
   void truncate(int64_t position);

@@ -67,10 +67,22 @@ class SessionBinding final : public StateBinding {
     return {};
   }
 
+  void before_compute() noexcept override {
+    for (const CacheUse& use : uses_) {
+      use.cache->start(use.step);
+    }
+    started_ = true;
+  }
+
   void end(bool success) noexcept override {
     for (const CacheUse& use : uses_) {
-      success ? use.cache->commit(use.step) : use.cache->rollback(use.step);
+      if (success) {
+        use.cache->commit(use.step);
+      } else if (started_) {
+        use.cache->rollback(use.step);
+      }
     }
+    started_ = false;
     lock_.unlock();
   }
 
@@ -81,6 +93,7 @@ class SessionBinding final : public StateBinding {
   std::vector<CacheUse> uses_;
   std::vector<std::string> input_names_;
   std::unique_lock<std::mutex> lock_;
+  bool started_ = false;  // the current call's graph runs or ran
 };
 
 Status bind_buffer(Session& session, const Graph& graph, const State& state,
