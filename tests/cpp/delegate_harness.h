@@ -160,7 +160,7 @@ class TestTensor {
   }
   template <typename T>
   std::vector<T> values() const {
-    return {data<T>(), data<T>() + impl_->numel()};
+    return std::vector<T>(data<T>(), data<T>() + impl_->numel());
   }
   std::vector<int32_t> sizes() const { return {impl_->sizes().begin(), impl_->sizes().end()}; }
   et::EValue evalue() const { return et::EValue(executorch::aten::Tensor(impl_.get())); }
