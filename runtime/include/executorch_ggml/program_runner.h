@@ -59,7 +59,7 @@ struct TensorView {
   executorch::aten::ScalarType dtype = executorch::aten::ScalarType::Float;
   std::span<const int32_t> sizes;  // torch order
 
-  size_t nbytes() const;
+  EXECUTORCH_GGML_API size_t nbytes() const;
   template <typename T>
   const T* as() const {
     return static_cast<const T*>(data);
