@@ -194,7 +194,7 @@ class CProgram:
                     t.dim(),
                     _CODES[t.dtype],
                 )
-                for t, s in zip(kept, sizes)
+                for t, s in zip(kept, sizes, strict=True)
             ]
         )
         outputs = ctypes.POINTER(_Tensor)()

@@ -123,9 +123,9 @@ def test_overflow_and_gaps_name_the_positions_and_lose_nothing(model: Model) -> 
     with model.open(context="20") as program:
         assert model.step(program, 0, 18) <= 1e-3
         assert program.capacity == 20
-        with pytest.raises(CApiError, match="position 20 is past the capacity 20.*context"):
+        with pytest.raises(CApiError, match=r"position 20 is past the capacity 20.*context"):
             model.step(program, 18, 3)
-        with pytest.raises(CApiError, match="starts at 19.*start at 18"):
+        with pytest.raises(CApiError, match=r"starts at 19.*start at 18"):
             model.step(program, 19, 1)
         assert model.step(program, 18, 2) <= 1e-3
 
@@ -135,11 +135,11 @@ def test_inputs_that_do_not_fit_are_named(model: Model, program: CProgram) -> No
     model.step(program, 0, 4)
     with pytest.raises(CApiError, match="takes 2 inputs, got 1"):
         program.run("forward", ids)
-    with pytest.raises(CApiError, match="input 0 is Int.*expected Long"):
+    with pytest.raises(CApiError, match=r"input 0 is Int.*expected Long"):
         program.run("forward", ids.int(), positions)
     with pytest.raises(CApiError, match=r"input 0 is Long\[4\]"):
         program.run("forward", ids[0], positions)
-    with pytest.raises(CApiError, match="input 0 is Long.*at most"):
+    with pytest.raises(CApiError, match=r"input 0 is Long.*at most"):
         program.run("forward", model.ids.repeat(1, 20), torch.arange(1280))
     with pytest.raises(CApiError):
         program.run("forward", ids, positions[:3])
@@ -147,7 +147,7 @@ def test_inputs_that_do_not_fit_are_named(model: Model, program: CProgram) -> No
         program.run("forward", torch.tensor([[512]]), torch.tensor([4]))
     with pytest.raises(CApiError):
         program.run("forward", torch.tensor([[-1]]), torch.tensor([4]))
-    with pytest.raises(CApiError, match="no method 'backward'.*forward"):
+    with pytest.raises(CApiError, match=r"no method 'backward'.*forward"):
         program.run("backward", ids, positions)
     assert program.used == 4
     assert model.step(program, 4, 2) <= 1e-3
