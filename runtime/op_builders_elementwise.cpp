@@ -96,7 +96,10 @@ ggml_tensor* build_scale(OpContext& op) {
   if (!op.expect_f32(0) || !op.expect_contiguous(0)) {
     return nullptr;
   }
-  return ggml_scale_bias(op.ggml(), op.in(0), op.param(params::scale::kScale),
+  // ggml_scale asserts the strides of dims of extent 1 too, which a view may have
+  // as it likes; a reshape sets them.
+  ggml_tensor* x = ggml_reshape(op.ggml(), op.in(0), op.in(0));
+  return ggml_scale_bias(op.ggml(), x, op.param(params::scale::kScale),
                          op.param(params::scale::kBias));
 }
 

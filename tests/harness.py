@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from executorch.exir import to_edge_transform_and_lower
 from executorch.exir.lowered_backend_module import LoweredBackendModule
+from executorch.runtime import Runtime
 from torch import fx
 from torch.export import export
 
 from executorch_ggml import GgmlOptions, GgmlPartitioner
+from executorch_ggml._library import load_library
 from executorch_ggml.ir.graph import Graph
 from executorch_ggml.ir.interpret import interpret
 from executorch_ggml.ir.serialize import from_bytes
@@ -28,6 +30,8 @@ class Lowered:
     exported: Any
     graphs: list[Graph] = field(default_factory=list)
     data: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    program: Any = None
+    method: Any = None
 
     @property
     def ops(self) -> list[str]:
@@ -107,3 +111,13 @@ def _argument_order(lowered: Lowered, inputs: Sequence[Any]) -> list[Any]:
     by_name = dict(zip(program.graph_signature.user_inputs, inputs))
     (call,) = (n for n in program.graph.nodes if "executorch_call_delegate" in str(n.target))
     return [by_name[arg.name] for arg in call.args[1:]]
+
+
+def run_runtime(lowered: Lowered, inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Run the program through ExecuTorch and the C++ runtime."""
+    if lowered.method is None:
+        load_library()
+        runtime = Runtime.get()
+        lowered.program = runtime.load_program(lowered.buffer())
+        lowered.method = lowered.program.load_method("forward")
+    return list(lowered.method.execute(list(inputs)))

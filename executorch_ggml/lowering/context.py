@@ -344,6 +344,9 @@ class LoweringContext:
             assert source is not None
             offset = simplify_dim(offset + value.producer.params["offset"])
             value = source
+        for i in range(1, 4):
+            if dims_equal(ne[i], 1):  # as ggml would set it: some ops look at it all the same
+                strides[i] = simplify_dim(strides[i - 1] * ne[i - 1])
         return self.call(
             "view",
             value,

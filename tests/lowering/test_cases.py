@@ -1,10 +1,10 @@
-"""Every row of the op table: lowered whole, and its IR equal to eager."""
+"""Every row of the op table: lowered whole, its IR and the C++ runtime equal to eager."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from tests.harness import lower, run_reference
+from tests.harness import lower, run_reference, run_runtime
 from tests.lowering.cases import CASES, Case
 
 
@@ -14,7 +14,7 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_ir_equals_eager(case: Case) -> None:
+def test_equals_eager(case: Case) -> None:
     lowered = lower(case.module, case.inputs, case.dynamic_shapes)
     (report,) = lowered.partitioner.reports
     assert report.is_whole, str(report)
@@ -22,5 +22,6 @@ def test_ir_equals_eager(case: Case) -> None:
         assert tuple(lowered.ops) == case.ops
     for inputs in (case.inputs, *case.others):
         expected = case.module(*inputs)
-        (actual,) = run_reference(lowered, inputs)
-        torch.testing.assert_close(actual, expected, rtol=case.rtol, atol=case.rtol)
+        for run in (run_reference, run_runtime):
+            (actual,) = run(lowered, inputs)
+            torch.testing.assert_close(actual, expected, rtol=case.rtol, atol=case.rtol)
