@@ -115,6 +115,7 @@ enum class ParamKind : uint8_t {
 struct IntParam {
   const char* name;
   ParamKind kind;
+  std::span<const uint8_t> values = {};  // of an enumeration; else empty
 };
 
 struct OpInfo {
@@ -498,6 +499,10 @@ inline constexpr size_t kX = 0;
 // clang-format off: one table row a line.
 namespace opset_detail {
 
+inline constexpr uint8_t kUnaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+inline constexpr uint8_t kGluValues[] = {0, 1, 2, 3, 4};
+inline constexpr uint8_t kRopeModeValues[] = {0, 2};
+inline constexpr uint8_t kPoolValues[] = {0, 1};
 inline constexpr const char* kReshapeInputs[] = {"x"};
 inline constexpr IntParam kReshapeInts[] = {
     {"ne0", ParamKind::Dim},
@@ -568,13 +573,13 @@ inline constexpr const char* kSinInputs[] = {"x"};
 inline constexpr const char* kCosInputs[] = {"x"};
 inline constexpr const char* kUnaryInputs[] = {"x"};
 inline constexpr IntParam kUnaryInts[] = {
-    {"kind", ParamKind::Int},
+    {"kind", ParamKind::Int, kUnaryValues},
 };
 inline constexpr const char* kLeakyReluInputs[] = {"x"};
 inline constexpr const char* kLeakyReluFloats[] = {"negative_slope"};
 inline constexpr const char* kGluInputs[] = {"a", "b"};
 inline constexpr IntParam kGluInts[] = {
-    {"kind", ParamKind::Int},
+    {"kind", ParamKind::Int, kGluValues},
 };
 inline constexpr const char* kSumRowsInputs[] = {"x"};
 inline constexpr const char* kMeanRowsInputs[] = {"x"};
@@ -599,7 +604,7 @@ inline constexpr const char* kRopeInputs[] = {"x", "positions", "freq_factors"};
 inline constexpr const char* kRopeFloats[] = {"freq_base", "freq_scale", "ext_factor", "attn_factor", "beta_fast", "beta_slow"};
 inline constexpr IntParam kRopeInts[] = {
     {"n_dims", ParamKind::Int},
-    {"mode", ParamKind::Int},
+    {"mode", ParamKind::Int, kRopeModeValues},
     {"original_context", ParamKind::Int},
 };
 inline constexpr const char* kAttentionInputs[] = {"q", "k", "v", "mask"};
@@ -634,7 +639,7 @@ inline constexpr IntParam kConv2dDwInts[] = {
 };
 inline constexpr const char* kPool2dInputs[] = {"x"};
 inline constexpr IntParam kPool2dInts[] = {
-    {"kind", ParamKind::Int},
+    {"kind", ParamKind::Int, kPoolValues},
     {"kernel0", ParamKind::Int},
     {"kernel1", ParamKind::Int},
     {"stride0", ParamKind::Int},

@@ -85,11 +85,8 @@ constexpr IntRange kIntRanges[] = {
     {Op::Pad, params::pad::kAfter2, 0, kIntMax},
     {Op::Pad, params::pad::kBefore3, 0, kIntMax},
     {Op::Pad, params::pad::kAfter3, 0, kIntMax},
-    {Op::Unary, params::unary::kKind, 0, static_cast<int64_t>(Unary::Trunc)},
-    {Op::Glu, params::glu::kKind, 0, static_cast<int64_t>(Glu::GegluQuick)},
     {Op::GroupNorm, params::group_norm::kNGroups, 1, kIntMax},
     {Op::Rope, params::rope::kNDims, 2, kIntMax},
-    {Op::Rope, params::rope::kMode, 0, static_cast<int64_t>(RopeMode::Neox)},
     {Op::Rope, params::rope::kOriginalContext, 0, kIntMax},
     {Op::Conv2d, params::conv_2d::kStride0, 1, kIntMax},
     {Op::Conv2d, params::conv_2d::kStride1, 1, kIntMax},
@@ -103,7 +100,6 @@ constexpr IntRange kIntRanges[] = {
     {Op::Conv2dDw, params::conv_2d_dw::kPadding1, 0, kIntMax},
     {Op::Conv2dDw, params::conv_2d_dw::kDilation0, 1, kIntMax},
     {Op::Conv2dDw, params::conv_2d_dw::kDilation1, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kKind, 0, static_cast<int64_t>(Pool::Avg)},
     {Op::Pool2d, params::pool_2d::kKernel0, 1, kIntMax},
     {Op::Pool2d, params::pool_2d::kKernel1, 1, kIntMax},
     {Op::Pool2d, params::pool_2d::kStride0, 1, kIntMax},
@@ -554,6 +550,11 @@ class GraphVerifier {
         return EG_INVALID("parameter '%s' must be a constant, but is expression %" PRIu32,
                           info.ints[i].name, c.ints[i]);
       }
+      const std::span<const uint8_t> values = info.ints[i].values;
+      if (!values.empty() && std::find(values.begin(), values.end(), e.imm) == values.end()) {
+        return EG_INVALID("parameter '%s' is %" PRId64 ", which the opset does not list",
+                          info.ints[i].name, e.imm);
+      }
       const IntRange range = int_range(info, i);
       if (e.imm < range.min || e.imm > range.max) {
         return EG_INVALID("parameter '%s' is %" PRId64 ", outside of %" PRId64 " to %" PRId64,
@@ -625,13 +626,8 @@ class GraphVerifier {
 
   Status rope(const Call& c) const {
     const int64_t n_dims = constant(c.ints[params::rope::kNDims]);
-    const int64_t mode = constant(c.ints[params::rope::kMode]);
     if (n_dims % 2 != 0) {
       return EG_INVALID("parameter 'n_dims' is %" PRId64 ", an odd number", n_dims);
-    }
-    if (mode != static_cast<int64_t>(RopeMode::Normal) &&
-        mode != static_cast<int64_t>(RopeMode::Neox)) {
-      return EG_INVALID("parameter 'mode' is %" PRId64 ", neither 0 (normal) nor 2 (neox)", mode);
     }
     return {};
   }

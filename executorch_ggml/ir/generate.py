@@ -87,6 +87,9 @@ def _min_inputs(op: OpDef) -> int:
 def _tables(ops: Sequence[OpDef]) -> list[str]:
     """Names of operands and parameters, and the op table itself."""
     out = ["// clang-format off: one table row a line.", "namespace opset_detail {", ""]
+    for enum in _ENUM_COMMENTS:
+        values = ", ".join(str(int(member)) for member in enum)
+        out.append(f"inline constexpr uint8_t k{enum.__name__}Values[] = {{{values}}};")
     for op in ops:
         name = _camel(op.name)
         for kind, entries in (
@@ -99,7 +102,9 @@ def _tables(ops: Sequence[OpDef]) -> list[str]:
         if op.int_params:
             out.append(f"inline constexpr IntParam k{name}Ints[] = {{")
             for param in op.int_params:
-                out.append(f'    {{"{param.name}", ParamKind::{_camel(param.kind.name)}}},')
+                values = f", k{param.enum.__name__}Values" if param.enum else ""
+                kind = f"ParamKind::{_camel(param.kind.name)}"
+                out.append(f'    {{"{param.name}", {kind}{values}}},')
             out.append("};")
     out += ["", "}  // namespace opset_detail", ""]
     out += ["// In the order of the codes.", "inline constexpr OpInfo kOpset[] = {"]
@@ -164,6 +169,7 @@ def opset_header() -> str:
         "struct IntParam {",
         "  const char* name;",
         "  ParamKind kind;",
+        "  std::span<const uint8_t> values = {};  // of an enumeration; else empty",
         "};",
         "",
         "struct OpInfo {",

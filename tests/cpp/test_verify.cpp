@@ -306,9 +306,13 @@ const Case kCases[] = {
 
     // --- single ops ------------------------------------------------------------
     {"UnaryUnknown", conv_program, with_int(Op::Unary, 0, 21),
-     "(unary): parameter 'kind' is 21, outside of 0 to 20"},
+     "(unary): parameter 'kind' is 21, which the opset does not list"},
     {"PoolUnknown", conv_program, with_int(Op::Pool2d, 0, 2),
-     "(pool_2d): parameter 'kind' is 2, outside of 0 to 1"},
+     "(pool_2d): parameter 'kind' is 2, which the opset does not list"},
+    {"UnaryNegative", conv_program, with_int(Op::Unary, 0, -1),
+     "(unary): parameter 'kind' is -1, which the opset does not list"},
+    {"UnaryOfAByteMore", conv_program, with_int(Op::Unary, 0, 256),
+     "(unary): parameter 'kind' is 256, which the opset does not list"},
     {"PoolOfNothing", conv_program, with_int(Op::Pool2d, 1, 0),
      "(pool_2d): parameter 'kernel0' is 0, outside of 1 to"},
     {"ConvStrideZero", conv_program, with_int(Op::Conv2d, 1, 0),
@@ -322,7 +326,7 @@ const Case kCases[] = {
     {"RopeOddDims", decoder_program, with_int(Op::Rope, 0, 15),
      "(rope): parameter 'n_dims' is 15, an odd number"},
     {"RopeModeUnknown", decoder_program, with_int(Op::Rope, 1, 1),
-     "(rope): parameter 'mode' is 1, neither 0 (normal) nor 2 (neox)"},
+     "(rope): parameter 'mode' is 1, which the opset does not list"},
     {"CastToBlocks", linear_program,
      [](Graph& g) {
        g.calls[1].op = Op::Cast;
