@@ -7,13 +7,17 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 #elif defined(__APPLE__)
+#include <sys/resource.h>
 #include <sys/sysctl.h>
 #elif defined(_WIN32)
 #include <windows.h>
+// After windows.h, which it builds on.
+#include <psapi.h>
 #endif
 
 namespace executorch_ggml {
@@ -58,6 +62,12 @@ uint64_t physical_memory_bytes() {
              : static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size);
 }
 
+uint64_t peak_memory_bytes() {
+  rusage usage = {};
+  // Linux counts in KiB.
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
+}
+
 #elif defined(__APPLE__)
 
 int physical_core_count() {
@@ -80,6 +90,11 @@ uint64_t physical_memory_bytes() {
   return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
 }
 
+uint64_t peak_memory_bytes() {
+  rusage usage = {};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) : 0;
+}
+
 #elif defined(_WIN32)
 
 int physical_core_count() { return logical_processor_count(); }
@@ -90,11 +105,20 @@ uint64_t physical_memory_bytes() {
   return GlobalMemoryStatusEx(&status) != 0 ? status.ullTotalPhys : 0;
 }
 
+uint64_t peak_memory_bytes() {
+  PROCESS_MEMORY_COUNTERS counters;
+  return GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof(counters)) != 0
+             ? counters.PeakWorkingSetSize
+             : 0;
+}
+
 #else
 
 int physical_core_count() { return logical_processor_count(); }
 
 uint64_t physical_memory_bytes() { return 0; }
+
+uint64_t peak_memory_bytes() { return 0; }
 
 #endif
 

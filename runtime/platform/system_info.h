@@ -13,4 +13,8 @@ int physical_core_count();
 // Bytes of main memory; 0 when the system does not tell.
 uint64_t physical_memory_bytes();
 
+// Most main memory that this process held at a time, mapped files that were read
+// included, in bytes; 0 when the system does not tell.
+uint64_t peak_memory_bytes();
+
 }  // namespace executorch_ggml
