@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import gguf
 import numpy as np
-from gguf.quants import quantize
+from gguf.quants import dequantize, quantize
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -102,10 +102,19 @@ def _random(spec: ModelSpec, index: int, name: str, shape: tuple[int, ...]) -> A
     return noise * np.float32(gain / math.sqrt(shape[1]))
 
 
-def weights(spec: ModelSpec) -> Iterator[tuple[str, Array]]:
-    """``(transformers name, float32 values)``, one tensor at a time; the same for each run."""
-    for index, (name, _, shape) in enumerate(_matrices(spec)):
-        yield name, _random(spec, index, name, shape)
+def weights(spec: ModelSpec, path: Path | None = None) -> Iterator[tuple[str, Array]]:
+    """``(transformers name, float32 values)``, one tensor at a time; the same for each run.
+
+    With the ``path`` of a file made from ``spec``: the values that it holds, dequantized.
+    """
+    stored = {t.name: t for t in gguf.GGUFReader(os.fspath(path)).tensors} if path else {}
+    for index, (name, gguf_name, shape) in enumerate(_matrices(spec)):
+        if path is None:
+            yield name, _random(spec, index, name, shape)
+        else:
+            tensor = stored[gguf_name]
+            values = dequantize(np.asarray(tensor.data), tensor.tensor_type)
+            yield name, _from_stored(spec, name, np.array(values, np.float32))
 
 
 def _as_stored(spec: ModelSpec, name: str, values: Array) -> Array:
@@ -114,6 +123,14 @@ def _as_stored(spec: ModelSpec, name: str, values: Array) -> Array:
         return values
     halves = values.reshape(-1, 2, spec.head_dim // 2, *values.shape[1:])
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
+
+
+def _from_stored(spec: ModelSpec, name: str, values: Array) -> Array:
+    """The inverse of :func:`_as_stored`."""
+    if spec.architecture != "llama" or not ("q_proj" in name or "k_proj" in name):
+        return values
+    pairs = values.reshape(-1, spec.head_dim // 2, 2, *values.shape[1:])
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(values.shape)
 
 
 def llama3_factors(spec: ModelSpec) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gguf
@@ -15,10 +17,31 @@ from executorch.extension.llm.cache.update_and_attend import REGISTRY
 from torch.export import ExportedProgram
 
 from executorch_ggml.gguf.program import CacheInfo
-from tests.gguf_models import ModelSpec, weights
+from tests.gguf_models import SMALL, ModelSpec, weights
 
 #: Tokens per call: a prefill, single tokens, a chunk, single tokens; 64 in all.
 SCHEDULE = (17, *[1] * 20, 5, *[1] * 22)
+
+
+_LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+_LINEAR = {"rope_type": "linear", "factor": 4.0}
+
+#: The three architectures, and what else a file may ask of them.
+SPECS = {
+    **SMALL,
+    "llama-llama3-rope": dataclasses.replace(SMALL["llama"], rope_scaling=_LLAMA3),
+    "llama-linear-rope": dataclasses.replace(SMALL["llama"], rope_scaling=_LINEAR),
+    "qwen3-yarn-rope": dataclasses.replace(SMALL["qwen3"], rope_scaling=_YARN, rope_base=1e4),
+    "qwen3-untied": dataclasses.replace(SMALL["qwen3"], tied=False),
+    "llama-wide-heads": dataclasses.replace(SMALL["llama"], head_dim=32),
+}
 
 
 def transformers_config(spec: ModelSpec) -> transformers.PreTrainedConfig:
@@ -47,12 +70,15 @@ def transformers_config(spec: ModelSpec) -> transformers.PreTrainedConfig:
     return kinds[spec.architecture](**common)
 
 
-def transformers_model(spec: ModelSpec) -> torch.nn.Module:
-    """The model of ``spec`` as transformers runs it: float32, eager attention."""
+def transformers_model(spec: ModelSpec, gguf_path: Path | None = None) -> torch.nn.Module:
+    """The model of ``spec`` as transformers runs it: float32, eager attention.
+
+    Its weights are those of ``spec``, or the dequantized ones of a file made from it.
+    """
     model = transformers.AutoModelForCausalLM.from_config(
         transformers_config(spec), attn_implementation="eager"
     ).eval()
-    state = {name: torch.from_numpy(values) for name, values in weights(spec)}
+    state = {name: torch.from_numpy(values) for name, values in weights(spec, gguf_path)}
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected
     assert set(missing) <= {"lm_head.weight"}
@@ -98,13 +124,15 @@ def reference_cache(info: CacheInfo, capacity: int) -> Iterator[None]:
 
 
 def run_steps(
-    module: torch.nn.Module, ids: torch.Tensor, schedule: Sequence[int]
+    step: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    ids: torch.Tensor,
+    schedule: Sequence[int],
 ) -> list[torch.Tensor]:
     """Feed ``ids`` [1, S] in chunks; each call's logits, ``[rows, vocab]``."""
     outputs, start = [], 0
     with torch.no_grad():
         for n in schedule:
             positions = torch.arange(start, start + n)
-            outputs.append(module(ids[:, start : start + n], positions)[0])
+            outputs.append(step(ids[:, start : start + n], positions)[0])
             start += n
     return outputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,35 +13,17 @@ from executorch_ggml.weights.gguf import GGUFFile
 from tests import gguf_models
 from tests.export.reference import (
     SCHEDULE,
+    SPECS,
     load_weights,
     reference_cache,
     run_steps,
     transformers_logits,
     transformers_model,
 )
-from tests.gguf_models import SMALL, ModelSpec
-
-_LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
-_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
-_LINEAR = {"rope_type": "linear", "factor": 4.0}
-
-_SPECS = {
-    **SMALL,
-    "llama-llama3-rope": dataclasses.replace(SMALL["llama"], rope_scaling=_LLAMA3),
-    "llama-linear-rope": dataclasses.replace(SMALL["llama"], rope_scaling=_LINEAR),
-    "qwen3-yarn-rope": dataclasses.replace(SMALL["qwen3"], rope_scaling=_YARN, rope_base=1e4),
-    "qwen3-untied": dataclasses.replace(SMALL["qwen3"], tied=False),
-    "llama-wide-heads": dataclasses.replace(SMALL["llama"], head_dim=32),
-}
+from tests.gguf_models import ModelSpec
 
 
-@pytest.mark.parametrize("spec", _SPECS.values(), ids=_SPECS.keys())
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
 def test_equals_transformers(spec: ModelSpec, tmp_path: Path) -> None:
     path = str(gguf_models.write_gguf(tmp_path / "model.gguf", spec))
     torch.manual_seed(1)
