@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import logging
 import os
 import sys
@@ -32,6 +33,9 @@ ENVIRONMENT_VARIABLE = "EXECUTORCH_GGML_LIBRARY"
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 LIBRARY_NAME = f"libexecutorch_ggml_runtime{_SUFFIX}"
+
+# Kernels for the ops that are not delegated, and the backend that others delegate to.
+_EXECUTORCH_LIBRARIES = ("executorch_kernels_optimized", "executorch_backend_xnnpack")
 
 _lock = threading.Lock()
 _loaded: tuple[Path, ctypes.CDLL] | None = None
@@ -80,6 +84,31 @@ def library_path() -> Path:
     return max(found, key=lambda path: path.stat().st_mtime_ns)
 
 
+def _load_executorch() -> None:
+    """Load the libraries of ExecuTorch's Python runtime, so that ours joins their registry.
+
+    They are the files that ``executorch.runtime`` itself loads, whether before or after this,
+    so there is one registry in the process. Importing it would do too, but takes ten seconds.
+    """
+    spec = importlib.util.find_spec("executorch")
+    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
+        paths = [Path(folder) / "lib" / f"lib{name}{_SUFFIX}" for name in _EXECUTORCH_LIBRARIES]
+        if all(path.is_file() for path in paths):
+            try:
+                for path in paths:
+                    ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+            except OSError as error:
+                raise LibraryError(f"ExecuTorch's runtime does not load: {error}") from error
+            return
+    try:
+        importlib.import_module("executorch.extension.pybindings.portable_lib")
+    except ImportError as error:
+        raise LibraryError(
+            f"ExecuTorch's Python runtime does not load ({error}). "
+            "Install it with `pip install torch==2.13.0 executorch==1.5.1`."
+        ) from error
+
+
 def load_library() -> ctypes.CDLL:
     """Loads the library, once per process, and so registers the backend.
 
@@ -93,15 +122,7 @@ def load_library() -> ctypes.CDLL:
         if _loaded is not None:
             return _loaded[1]
         path = library_path().resolve()
-        # First ExecuTorch's own extension: it brings in libexecutorch, whose
-        # registry ours then joins instead of a second copy's.
-        try:
-            importlib.import_module("executorch.extension.pybindings.portable_lib")
-        except ImportError as error:
-            raise LibraryError(
-                f"ExecuTorch's Python runtime does not load ({error}). "
-                "Install it with `pip install torch==2.13.0 executorch==1.5.1`."
-            ) from error
+        _load_executorch()
         try:
             handle = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
