@@ -7,116 +7,16 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "runtime/gguf_types.h"
 #include "runtime/program.h"
 #include "runtime/symexpr.h"
+#include "runtime/verify_rules.h"
 
 namespace executorch_ggml {
 namespace {
 
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
-constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-constexpr int64_t kIntMin = std::numeric_limits<int32_t>::min();
-
-// enum ggml_type
-constexpr uint8_t kF32 = 0;
-constexpr uint8_t kQ8_1 = 9;
-constexpr uint8_t kQ8_K = 15;
-constexpr uint8_t kI32 = 26;
 
 #define EG_INVALID(...) make_error(StatusCode::InvalidProgram, __VA_ARGS__)
-
-// nullptr: not a type that a program may name. Q8_1 and Q8_K are formats of
-// activations inside ggml, which it cannot multiply with.
-const GgmlTypeInfo* dtype_info(int64_t dtype) {
-  if (dtype < 0 || dtype > kDtypeFromFile || dtype == kQ8_1 || dtype == kQ8_K) {
-    return nullptr;
-  }
-  return ggml_type_info(static_cast<uint32_t>(dtype));
-}
-
-std::string dtype_name(uint8_t dtype) {
-  const GgmlTypeInfo* const info = dtype_info(dtype);
-  return info == nullptr ? "type " + std::to_string(dtype) : info->name;
-}
-
-// A scalar type of ExecuTorch that can be an argument, and the element type that
-// its values have inside a program. All integers are I32 there: a value that does
-// not fit is an error when the input is read.
-struct ScalarTypeInfo {
-  int8_t code;
-  const char* name;
-  uint8_t dtype;
-};
-
-constexpr ScalarTypeInfo kScalarTypes[] = {
-    {0, "Byte", kI32},  {1, "Char", kI32},      {2, "Short", kI32}, {3, "Int", kI32},
-    {4, "Long", kI32},  {5, "Half", kF32},      {6, "Float", kF32}, {7, "Double", kF32},
-    {11, "Bool", kI32}, {15, "BFloat16", kF32},
-};
-
-const ScalarTypeInfo* find_scalar_type(int8_t code) {
-  const auto* const found =
-      std::find_if(std::begin(kScalarTypes), std::end(kScalarTypes),
-                   [code](const ScalarTypeInfo& info) { return info.code == code; });
-  return found == std::end(kScalarTypes) ? nullptr : found;
-}
-
-// Integer parameters that ggml takes for granted: outside of these ranges it
-// aborts or divides by zero. Other INT parameters must fit an int.
-struct IntRange {
-  Op op;
-  size_t param;
-  int64_t min;
-  int64_t max;
-};
-
-constexpr IntRange kIntRanges[] = {
-    {Op::Permute, params::permute::kAxis0, 0, 3},
-    {Op::Permute, params::permute::kAxis1, 0, 3},
-    {Op::Permute, params::permute::kAxis2, 0, 3},
-    {Op::Permute, params::permute::kAxis3, 0, 3},
-    {Op::Concat, params::concat::kAxis, 0, 3},
-    {Op::Pad, params::pad::kBefore0, 0, kIntMax},
-    {Op::Pad, params::pad::kAfter0, 0, kIntMax},
-    {Op::Pad, params::pad::kBefore1, 0, kIntMax},
-    {Op::Pad, params::pad::kAfter1, 0, kIntMax},
-    {Op::Pad, params::pad::kBefore2, 0, kIntMax},
-    {Op::Pad, params::pad::kAfter2, 0, kIntMax},
-    {Op::Pad, params::pad::kBefore3, 0, kIntMax},
-    {Op::Pad, params::pad::kAfter3, 0, kIntMax},
-    {Op::GroupNorm, params::group_norm::kNGroups, 1, kIntMax},
-    {Op::Rope, params::rope::kNDims, 2, kIntMax},
-    {Op::Rope, params::rope::kOriginalContext, 0, kIntMax},
-    {Op::Conv2d, params::conv_2d::kStride0, 1, kIntMax},
-    {Op::Conv2d, params::conv_2d::kStride1, 1, kIntMax},
-    {Op::Conv2d, params::conv_2d::kPadding0, 0, kIntMax},
-    {Op::Conv2d, params::conv_2d::kPadding1, 0, kIntMax},
-    {Op::Conv2d, params::conv_2d::kDilation0, 1, kIntMax},
-    {Op::Conv2d, params::conv_2d::kDilation1, 1, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kStride0, 1, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kStride1, 1, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kPadding0, 0, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kPadding1, 0, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kDilation0, 1, kIntMax},
-    {Op::Conv2dDw, params::conv_2d_dw::kDilation1, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kKernel0, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kKernel1, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kStride0, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kStride1, 1, kIntMax},
-    {Op::Pool2d, params::pool_2d::kPadding0, 0, kIntMax},
-    {Op::Pool2d, params::pool_2d::kPadding1, 0, kIntMax},
-};
-
-IntRange int_range(const OpInfo& info, size_t param) {
-  for (const IntRange& range : kIntRanges) {
-    if (range.op == info.op && range.param == param) {
-      return range;
-    }
-  }
-  const bool is_bool = info.ints[param].kind == ParamKind::Bool;
-  return is_bool ? IntRange{info.op, param, 0, 1} : IntRange{info.op, param, kIntMin, kIntMax};
-}
 
 class GraphVerifier {
  public:
@@ -214,7 +114,7 @@ class GraphVerifier {
       return {};
     }
     const ScalarTypeInfo* const type = find_scalar_type(source.scalar_type);
-    if (type == nullptr || type->dtype != kI32) {
+    if (type == nullptr || !type->is_integer) {
       return EG_INVALID("'%s' is an element of input %" PRIu32
                         ", which is %s; only integer inputs give symbols",
                         s.name.c_str(), s.input, type == nullptr ? "of unknown type" : type->name);
@@ -269,7 +169,7 @@ class GraphVerifier {
   // --- values -----------------------------------------------------------------
 
   Status value(const Value& v) {
-    const GgmlTypeInfo* const info = dtype_info(v.dtype);
+    const GgmlTypeInfo* const info = program_dtype(v.dtype);
     if (info == nullptr && v.dtype != kDtypeFromFile) {
       return EG_INVALID("type %u is not an element type that ggml computes with", v.dtype);
     }
@@ -335,7 +235,8 @@ class GraphVerifier {
     }
     if (v.dtype != type->dtype) {
       return EG_INVALID("%s is %s inside a program, but value %" PRIu32 " is %s", type->name,
-                        dtype_name(type->dtype).c_str(), a.value, dtype_name(v.dtype).c_str());
+                        program_dtype_name(type->dtype).c_str(), a.value,
+                        program_dtype_name(v.dtype).c_str());
     }
     if (a.sizes.size() > limits::kRank) {
       return EG_INVALID("%zu dimensions; at most %zu are supported", a.sizes.size(), limits::kRank);
@@ -555,10 +456,10 @@ class GraphVerifier {
         return EG_INVALID("parameter '%s' is %" PRId64 ", which the opset does not list",
                           info.ints[i].name, e.imm);
       }
-      const IntRange range = int_range(info, i);
-      if (e.imm < range.min || e.imm > range.max) {
+      const Interval range = int_param_range(info, i);
+      if (!range.contains(e.imm)) {
         return EG_INVALID("parameter '%s' is %" PRId64 ", outside of %" PRId64 " to %" PRId64,
-                          info.ints[i].name, e.imm, range.min, range.max);
+                          info.ints[i].name, e.imm, range.lo, range.hi);
       }
     }
     return {};
@@ -617,7 +518,7 @@ class GraphVerifier {
 
   Status cast(const Call& c) const {
     const int64_t dtype = constant(c.ints[params::cast::kDtype]);
-    const GgmlTypeInfo* const info = dtype_info(dtype);
+    const GgmlTypeInfo* const info = program_dtype(dtype);
     if (info == nullptr || info->block_size != 1) {
       return EG_INVALID("parameter 'dtype' is %" PRId64 ", not a plain element type", dtype);
     }

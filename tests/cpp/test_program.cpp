@@ -203,12 +203,12 @@ std::vector<uint8_t> finish(fb::FlatBufferBuilder& builder,
   return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
-// Parses within a second, sanitizers included; the time of a quadratic reading of
+// Parses within seconds, sanitizers included; the time of a quadratic reading of
 // these blobs would be minutes.
 std::string quick_error(const std::vector<uint8_t>& blob) {
   const auto begin = std::chrono::steady_clock::now();
   std::string message = parse_error(blob);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   return message;
 }
 
