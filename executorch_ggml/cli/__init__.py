@@ -1,0 +1,1 @@
+"""The command ``executorch-ggml``: one module per subcommand, ``main`` puts them together."""
