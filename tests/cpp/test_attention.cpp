@@ -148,9 +148,9 @@ struct Sequence {
   }
 };
 
-RuntimeOptions options_of(CacheType type, bool flash, int64_t context = 0) {
+RuntimeOptions options_of(CacheType type, bool flash, int64_t context = 0, int n_threads = 1) {
   RuntimeOptions options;
-  options.n_threads = 2;
+  options.n_threads = n_threads;
   options.cache_type = type;
   options.flash_attention = flash;
   options.context = context;

@@ -206,6 +206,16 @@ def test_cache_types_and_flash_attention_stay_close(model: Model) -> None:
             assert model.step(program, 17, 1) <= limit, options
 
 
+def test_a_quantized_cache_runs_where_heads_are_whole_blocks(model: Model) -> None:
+    with CProgram(model.pte, [model.gguf], {"cache_type": "q8_0"}) as program:
+        if "llama" in model.pte:  # heads of 16
+            with pytest.raises(CApiError, match=r"heads of 16.*q8_0.*multiples of 32.*f16"):
+                program.load_method("forward")
+        else:
+            assert model.step(program, 0, 17) <= 0.2
+            assert model.step(program, 17, 1) <= 0.2
+
+
 def test_sessions_run_side_by_side_on_threads(model: Model) -> None:
     errors: list[float] = []
 
