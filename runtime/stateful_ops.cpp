@@ -15,7 +15,7 @@ int64_t first_of(const CallInputs& call, uint32_t input) {
   return call.inputs[input].i32().front();  // checked when the call began
 }
 
-// Everything attention needs but q, in the forms that its kernels read.
+// The operands in the forms that the attention kernels read.
 struct AttentionOperands {
   ggml_tensor* q;     // [d, nq, heads, b]
   ggml_tensor* k;     // [d, nk, kv_heads, b]

@@ -6,11 +6,13 @@
 //   config.data_files = {"qwen3-q8_0.gguf"};
 //   config.options = {{executorch_ggml::option::kContext, "4096"}};
 //   std::unique_ptr<executorch_ggml::ProgramRunner> runner;
-//   if (auto status = executorch_ggml::ProgramRunner::load(config, runner); !status.ok()) {
+//   auto status = executorch_ggml::ProgramRunner::load(config, runner);
+//   if (!status.ok()) {
 //     std::fprintf(stderr, "%s\n", status.message().c_str());
 //   }
-//   std::vector<executorch_ggml::TensorView> logits;
-//   status = runner->run("forward", {{tokens, positions}}, logits);
+//   const executorch_ggml::TensorView inputs[] = {tokens, positions};
+//   std::vector<executorch_ggml::TensorView> outputs;
+//   status = runner->run("forward", inputs, outputs);
 //
 // All methods of a runner share one session (caches and buffers).
 //
