@@ -23,6 +23,7 @@ from executorch_ggml.lowering.dry_run import Verdicts, dry_run
 from executorch_ggml.lowering.registry import op_name
 from executorch_ggml.lowering.views import SIZE_OPS
 from executorch_ggml.options import GgmlOptions
+from executorch_ggml.passes.separate_state import separate_state_outputs
 from executorch_ggml.report import DelegationReport, Rejection
 
 logger = logging.getLogger(__name__)
@@ -120,12 +121,17 @@ class GgmlPartitioner(Partitioner):
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
         """Composites to keep. One use that cannot be delegated gives up the op everywhere:
-        a kept op that stays undelegated would stop the export."""
+        a kept op that stays undelegated would stop the export.
+
+        This is also where ExecuTorch first shows the program, before its own passes, and
+        the only place where a partitioner may prepare it: see ``separate_state_outputs``.
+        """
         if self._kept is not None and self._kept[0] is ep:
             return self._kept[1], None
         supported: set[torch._ops.OpOverload] = set()
         declined: set[torch._ops.OpOverload] = set()
         if not any(n.op == "get_attr" and "lowered_module" in n.name for n in ep.graph.nodes):
+            separate_state_outputs(ep)
             verdicts = dry_run(ep, self.options)
             for node in ep.graph.nodes:
                 if node.op == "call_function" and op_name(node.target) in _KEPT_WHOLE:

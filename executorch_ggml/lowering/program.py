@@ -22,6 +22,7 @@ from executorch_ggml.ir.graph import (
     Value,
     ValueKind,
 )
+from executorch_ggml.ir.passes import simplify
 from executorch_ggml.ir.types import DType, Dim, IRError, TensorType, simplify_dim
 from executorch_ggml.lowering import load_lowerings
 from executorch_ggml.lowering.constants import constant_scalar
@@ -219,6 +220,7 @@ def lower_program(program: ExportedProgram, options: GgmlOptions, name: str) -> 
     graph.symbols = find_symbols(program, graph)
     graph.eliminate_dead_code()
     data = sources.pack(graph)
+    simplify(graph)
     return LoweredProgram(Program([graph], options.program_id), data)
 
 
