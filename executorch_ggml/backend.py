@@ -29,7 +29,7 @@ def register_weight_keys(program_id: str, keys: Mapping[str, Sequence[str]]) -> 
 
 
 @final
-class GgmlBackend(BackendDetails):
+class GgmlBackend(BackendDetails):  # type: ignore[misc]  # ExecuTorch ships no types
     """Lowers a partition to ggml IR. The class name is the backend id in the ``.pte``."""
 
     @staticmethod

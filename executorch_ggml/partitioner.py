@@ -93,7 +93,7 @@ class _Supported(OperatorSupportBase):
         return node in self._nodes
 
 
-class GgmlPartitioner(Partitioner):
+class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no types
     """Claims what :mod:`executorch_ggml.lowering` can express.
 
     Args:

@@ -35,7 +35,7 @@ class DelegationReport:
             f"in {self.n_partitions} partition{'' if self.n_partitions == 1 else 's'}"
         ]
         groups = Counter((r.op, r.reason) for r in self.rejections)
-        first_source = {}
+        first_source: dict[tuple[str, str], str] = {}
         for r in self.rejections:
             first_source.setdefault((r.op, r.reason), r.source)
         width = max((len(op) for op, _ in groups), default=0)

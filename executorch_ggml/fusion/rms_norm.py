@@ -56,9 +56,9 @@ def _match(program: ExportedProgram, node: fx.Node) -> tuple[fx.Node, float] | N
     if not keepdim or [d % rank for d in dims] != [rank - 1]:
         return None
     square = mean.args[0]
-    if is_op(square, "aten.pow.Tensor_Scalar") and square.args[1] == 2:
-        base = square.args[0]
-    elif is_op(square, _MUL) and square.args[0] is square.args[1]:
+    if (is_op(square, "aten.pow.Tensor_Scalar") and square.args[1] == 2) or (
+        is_op(square, _MUL) and square.args[0] is square.args[1]
+    ):
         base = square.args[0]
     else:
         return None
@@ -77,10 +77,10 @@ def _weight(node: fx.Node) -> tuple[fx.Node, Any]:
             if pair is None:
                 break
             weight = skip_casts(pair[1])
-            shape = weight.meta["val"].shape if isinstance(weight, fx.Node) else ()
-            size = node.meta["val"].shape[-1]
-            if len(shape) == 1 and shape[0] == size:
-                return user, weight
+            if isinstance(weight, fx.Node):
+                shape, size = weight.meta["val"].shape, node.meta["val"].shape[-1]
+                if len(shape) == 1 and shape[0] == size:
+                    return user, weight
             break
         last = user
     return node, None

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import fx
 
-from executorch_ggml.ir.graph import StateKind, State, Value
+from executorch_ggml.ir.graph import State, StateKind, Value
 from executorch_ggml.ir.opset import RopeMode
 from executorch_ggml.ir.types import DType, dims_equal
 from executorch_ggml.lowering.context import LoweringContext, Tensor

@@ -24,8 +24,8 @@ from torch import fx
 
 from executorch_ggml.ir.graph import Graph, State, Value, ValueKind
 from executorch_ggml.ir.types import (
-    DType,
     Dim,
+    DType,
     TensorType,
     contiguous_strides,
     dims_equal,

@@ -11,7 +11,7 @@ from torch import fx
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.opset import Glu, Unary
 from executorch_ggml.ir.shape_rules import can_repeat
-from executorch_ggml.ir.types import DType, Dim, dims_equal
+from executorch_ggml.ir.types import Dim, DType, dims_equal
 from executorch_ggml.lowering.context import LoweringContext, Tensor
 from executorch_ggml.lowering.registry import Lowering, Unsupported, lowering
 

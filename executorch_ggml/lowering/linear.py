@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from executorch_ggml.ir.graph import Value
-from executorch_ggml.ir.types import DType, Dim, dims_equal
+from executorch_ggml.ir.types import Dim, DType, dims_equal
 from executorch_ggml.lowering.context import LoweringContext, Tensor
 from executorch_ggml.lowering.elementwise import add_values
 from executorch_ggml.lowering.registry import Unsupported, lowering
@@ -83,7 +83,7 @@ def matmul(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
 
 
-@lowering("aten.addmm.default")
+@lowering("aten.addmm.default", "aten.baddbmm.default")
 def addmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``beta * bias + alpha * (a @ b)``."""
     bias = ctx.float_tensor(node.args[0], "bias")
@@ -99,11 +99,6 @@ def addmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     if beta != 1.0:
         addend = ctx.call("scale", ctx.contiguous(addend), scale=beta)
     return ctx.result(node, add_values(ctx, y, addend))
-
-
-@lowering("aten.baddbmm.default")
-def baddbmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    return addmm(ctx, node)
 
 
 @lowering("torchao.dequantize_gguf.default")

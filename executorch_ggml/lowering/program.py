@@ -23,7 +23,7 @@ from executorch_ggml.ir.graph import (
     ValueKind,
 )
 from executorch_ggml.ir.passes import simplify
-from executorch_ggml.ir.types import DType, Dim, IRError, TensorType, simplify_dim
+from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, simplify_dim
 from executorch_ggml.lowering import load_lowerings
 from executorch_ggml.lowering.constants import constant_scalar
 from executorch_ggml.lowering.context import (
