@@ -1,0 +1,94 @@
+"""A real model, SmolLM2-135M-Instruct in Q4_1: known continuations, in PyTorch and in ggml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from examples.fetch_model import FetchError, fetch_smollm2
+from executorch_ggml._library import LibraryError, library_path
+from executorch_ggml.export_gguf import GGUFExportConfig, export_gguf_to_pte
+from executorch_ggml.gguf.program import build_programs
+from executorch_ggml.gguf_module import GGUFModule
+from executorch_ggml.weights.gguf import GGUFFile
+from tests.export.reference import load_weights, reference_cache
+
+pytestmark = pytest.mark.network
+
+# Greedy continuations by transformers in float32 on the dequantized weights; the top two
+# logits are never closer than 1.9 in the first.
+COUNTING = [33, 28, 216, 34, 28, 216, 35, 28, 216, 36, 28, 216, 37, 28, 216, 38, 28]
+COUNTED = [216, 39, 28, 216, 40, 28, 216, 41, 28, 216, 33, 32, 28, 216, 33, 33, 28, 216, 33, 34]
+CAPITAL = [504, 3575, 282, 4649, 314]
+PARIS = 7042
+
+Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def gguf() -> Path:
+    try:
+        return fetch_smollm2()
+    except FetchError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def module(gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GGUFModule]:
+    try:
+        library_path()
+    except LibraryError as error:
+        pytest.skip(f"the runtime library is not built: {error}")
+    pte = tmp_path_factory.mktemp("smollm2") / "m.pte"
+    export_gguf_to_pte(gguf, pte, GGUFExportConfig(max_seq_len=128))
+    with GGUFModule(pte, gguf, n_threads=2) as loaded:
+        yield loaded
+
+
+def _greedy(step: Step, prompt: list[int], count: int) -> list[int]:
+    """``step`` returns logits, the last row of which are the last token's."""
+    tokens, position, found = prompt, 0, []
+    for _ in range(count):
+        positions = torch.arange(position, position + len(tokens))
+        logits = step(torch.tensor([tokens]), positions)
+        position += len(tokens)
+        tokens = [int(logits[0, -1].argmax())]
+        found += tokens
+    return found
+
+
+def test_exported_program_in_pytorch(gguf: Path) -> None:
+    programs = build_programs(GGUFFile.open(gguf), GGUFExportConfig(forward_all=False))
+    program = load_weights(programs.methods["forward"], programs.weight_keys, str(gguf))
+    step = program.module()
+    with reference_cache(programs.cache, 64), torch.no_grad():
+        assert _greedy(step, COUNTING, len(COUNTED)) == COUNTED
+    with reference_cache(programs.cache, 64), torch.no_grad():
+        assert _greedy(step, CAPITAL, 1) == [PARIS]
+
+
+def test_through_ggml(module: GGUFModule) -> None:
+    for _ in range(2):
+        module.reset()
+        assert _greedy(lambda i, p: module.forward(i, p)[0], COUNTING, len(COUNTED)) == COUNTED
+    module.reset()
+    assert _greedy(lambda i, p: module.forward(i, p)[0], CAPITAL, 1) == [PARIS]
+
+
+def test_prefill_in_one_call_in_chunks_and_token_by_token(module: GGUFModule) -> None:
+    ids = torch.tensor([COUNTING + COUNTED])
+    rows = []
+    for chunk in (ids.shape[1], 8, 1):
+        module.reset()
+        for start in range(0, ids.shape[1], chunk):
+            part = ids[:, start : start + chunk]
+            logits = module.forward_all(part, torch.arange(start, start + part.shape[1]))[0]
+        rows.append(logits[0, -1])
+    spread = rows[0].std()
+    # Chunk sizes change how ggml rounds activations to 8 bits and which kernel it takes.
+    for other in rows[1:]:
+        assert (other - rows[0]).abs().max() <= 0.05 * spread
+        assert other.argmax() == rows[0].argmax()
