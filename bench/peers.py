@@ -65,7 +65,7 @@ def benchmark_llm(
     figures: dict[str, float] = {}
     # As llama-bench does: the prompt alone, then the answer alone, from an empty cache.
     for name, lengths in (("prefill", (prompt, 0)), ("decode", (0, decode))):
-        command = [binary, program, "--gguf", model, "--threads", str(threads)]
+        command: list[str | Path] = [binary, program, "--gguf", model, "--threads", str(threads)]
         command += ["--prompt-len", str(lengths[0]), "--n-decode", str(lengths[1])]
         command += ["--repeat", "1", "--json"]
         run = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -27,7 +27,10 @@ def to_edge_rewrite_and_lower(
     Args:
         programs: one program, or a mapping from method names to programs.
         ep_passes: rewrites applied to each program before edge lowering, in order.
-        transform_passes, partitioner, constant_methods, compile_config: passed on.
+        transform_passes: edge-dialect passes, run before partitioning.
+        partitioner: partitioners, in order of preference.
+        constant_methods: methods that return a constant, by name.
+        compile_config: how ExecuTorch checks and decomposes the edge program.
     """
     methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
     for rewrite in ep_passes:

@@ -108,7 +108,7 @@ def run_reference(lowered: Lowered, inputs: Sequence[Any]) -> list[torch.Tensor]
 def _argument_order(lowered: Lowered, inputs: Sequence[Any]) -> list[Any]:
     """The delegate's arguments, from the program's user inputs."""
     program = lowered.edge.exported_program()
-    by_name = dict(zip(program.graph_signature.user_inputs, inputs))
+    by_name = dict(zip(program.graph_signature.user_inputs, inputs, strict=True))
     (call,) = (n for n in program.graph.nodes if "executorch_call_delegate" in str(n.target))
     return [by_name[arg.name] for arg in call.args[1:]]
 

@@ -53,6 +53,9 @@ def _repeated_heads(arg: Any) -> fx.Node | None:
     if len(shape) != 4 or len(expanded_shape) != 5 or len(result) != 4:
         return None
     unchanged = all(
-        a == b for a, b in zip((*shape[:2], *shape[2:]), (*expanded_shape[:2], *expanded_shape[3:]))
+        a == b
+        for a, b in zip(
+            (*shape[:2], *shape[2:]), (*expanded_shape[:2], *expanded_shape[3:]), strict=True
+        )
     )
     return source if unchanged and result[1] == shape[1] * expanded_shape[2] else None

@@ -84,7 +84,7 @@ def replace(node: fx.Node, target: Any, *args: Any) -> fx.Node:
     graph = node.graph
     with graph.inserting_before(node):
         fused = graph.call_function(target, args)
-    fused.meta = {k: v for k, v in node.meta.items()}
+    fused.meta = dict(node.meta)
     node.replace_all_uses_with(fused)
     graph.erase_node(node)
     return fused

@@ -128,7 +128,7 @@ _POSITION_VIEWS = (
 
 
 def _positions_source(arg: object) -> fx.Node:
-    """The placeholder that positions are read from: the cache plans from it before the graph runs."""
+    """The placeholder that positions are read from; the cache plans from it ahead of the graph."""
     while isinstance(arg, fx.Node) and arg.op == "call_function":
         if op_name(arg.target) not in _POSITION_VIEWS:
             raise Unsupported(

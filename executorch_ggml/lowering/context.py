@@ -235,7 +235,7 @@ class LoweringContext:
         """Wrap a value as the result of ``node``; its extents must be the node's shape."""
         shape = self.output_shape(node)
         expected = extents_of(shape)
-        if not all(dims_equal(a, b) for a, b in zip(expected, value.ne)):
+        if not all(dims_equal(a, b) for a, b in zip(expected, value.ne, strict=True)):
             raise AssertionError(
                 f"{node.name}: lowered to ne {value.ne}, but its shape {shape} is ne {expected}"
             )
@@ -262,7 +262,7 @@ class LoweringContext:
     def reshape(self, value: Value, shape: Sequence[Dim]) -> Value:
         """Row-major reshape to a torch shape."""
         ne = extents_of(shape)
-        if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
+        if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
             return value
         kept = self._reshape_view(value, ne)
         if kept is not None:
@@ -277,9 +277,11 @@ class LoweringContext:
         kept_target = [i for i in range(4) if not dims_equal(ne[i], 1)]
         if len(kept_source) != len(kept_target):
             return None
-        if not all(dims_equal(value.ne[s], ne[t]) for s, t in zip(kept_source, kept_target)):
+        if not all(
+            dims_equal(value.ne[s], ne[t]) for s, t in zip(kept_source, kept_target, strict=True)
+        ):
             return None
-        axes = dict(zip(kept_source, kept_target))
+        axes = dict(zip(kept_source, kept_target, strict=True))
         free = iter(t for t in range(4) if t not in kept_target)
         for i in range(4):
             if i not in axes:
@@ -398,7 +400,7 @@ class LoweringContext:
         """Repeat the tensor to a torch shape (missing leading dims are 1)."""
         ne = extents_of(shape)
         value = self.aligned(tensor, shape)
-        if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
+        if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
             return value
         return self.call("repeat", self.rows(value), **_named("ne", ne))
 

@@ -94,7 +94,7 @@ class _MetadataSources:
 
 
 def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
-    """Decide for every ``call_function`` node; ``Unsupported`` means no, anything else propagates."""
+    """Decide for every ``call_function`` node; ``Unsupported`` means no, others propagate."""
     load_lowerings()
     sources = _MetadataSources(program, options)
     verdicts = Verdicts(set())

@@ -24,7 +24,7 @@ def binary_values(ctx: LoweringContext, op: str, a: Value, b: Value) -> Value:
         if op in _COMMUTATIVE and can_repeat(a.type, b.type):
             a, b = b, a
         else:
-            ne: list[Dim] = [y if dims_equal(x, 1) else x for x, y in zip(a.ne, b.ne)]
+            ne: list[Dim] = [y if dims_equal(x, 1) else x for x, y in zip(a.ne, b.ne, strict=True)]
             a = ctx.call("repeat", ctx.rows(a), **{f"ne{i}": d for i, d in enumerate(ne)})
     if a.type.dtype != DType.F32 and op in _COMMUTATIVE and b.type.dtype == DType.F32:
         a, b = b, a
@@ -78,7 +78,9 @@ def _has_shape(arg: object, shape: tuple[Dim, ...]) -> bool:
     if not isinstance(arg, fx.Node):
         return False
     found = LoweringContext.output_shape(arg)
-    return len(found) == len(shape) and all(dims_equal(a, b) for a, b in zip(found, shape))
+    return len(found) == len(shape) and all(
+        dims_equal(a, b) for a, b in zip(found, shape, strict=True)
+    )
 
 
 def _alpha(ctx: LoweringContext, node: fx.Node) -> float:

@@ -56,7 +56,7 @@ def _broadcast_batch(ctx: LoweringContext, value: Value, like: Value) -> Value:
     for i in (2, 3):
         if dims_equal(ne[i], 1) and not dims_equal(like.ne[i], 1):
             ne[i] = like.ne[i]
-    if all(dims_equal(a, b) for a, b in zip(ne, value.ne)):
+    if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
         return value
     return ctx.call("repeat", value, **{f"ne{i}": d for i, d in enumerate(ne)})
 
@@ -73,10 +73,7 @@ def matmul(ctx: LoweringContext, node: fx.Node) -> Tensor:
     a, b = _matrices(ctx, node)
     if a.rank == 1:
         a = Tensor(a.value, (1, *a.shape), a.dtype)
-    if b.rank == 1:
-        w = b.value
-    else:
-        w = _transposed(ctx, b)
+    w = b.value if b.rank == 1 else _transposed(ctx, b)
     # mul_mat broadcasts its first operand only.
     x = Tensor(_broadcast_batch(ctx, ctx.rows(a.value), w), a.shape, a.dtype)
     y = product(ctx, x, w)

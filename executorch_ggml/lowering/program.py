@@ -251,7 +251,7 @@ def _add_outputs(program: ExportedProgram, graph: Graph, context: LoweringContex
     specs = program.graph_signature.output_specs
     states = {s.name: s.value for s in graph.states if s.value is not None}
     mutations: list[tuple[Value, Tensor]] = []
-    for spec, node in zip(specs, output.args[0]):
+    for spec, node in zip(specs, output.args[0], strict=True):
         tensor = context.tensor(node, "output")
         if spec.kind is OutputKind.BUFFER_MUTATION:
             state = states.get(str(spec.target))

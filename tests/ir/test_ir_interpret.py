@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from ir_graphs import BOOL, FLOAT, HALF, INT, LONG, f32, float_input, i32, running_rows
 
 from executorch_ggml.ir.enums import Glu, Unary

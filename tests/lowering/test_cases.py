@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from tests.harness import lower, run_reference, run_runtime
 from tests.lowering.cases import CASES, Case
 

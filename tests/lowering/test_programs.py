@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from executorch.exir import to_edge_transform_and_lower
 from executorch.runtime import Runtime
-from tests.harness import lower, run_reference, run_runtime
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 from executorch_ggml import GgmlOptions, GgmlPartitioner, NotDelegatedError
 from executorch_ggml._library import load_library
 from executorch_ggml.fusion import FusionNotFoundError
+from tests.harness import lower, run_reference, run_runtime
 
 
 class _ConvEncoder(nn.Module):
