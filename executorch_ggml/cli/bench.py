@@ -14,6 +14,7 @@ from executorch_ggml.cli.errors import CliError, ExitCode
 from executorch_ggml.cli.program import (
     add_input_arguments,
     add_program_arguments,
+    check_files,
     constant,
     language_model_vocabulary,
     make_inputs,
@@ -91,10 +92,10 @@ class _Figure:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
-    from executorch_ggml.cli.console import stdout, table
-
     # Importing PyTorch and loading the library are no part of loading a program.
+    check_files(args)
     from executorch_ggml._capi import runtime_version
+    from executorch_ggml.cli.console import stdout, table
 
     runtime_version()
     start = time.perf_counter()

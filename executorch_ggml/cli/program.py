@@ -75,6 +75,16 @@ def make_inputs(args: argparse.Namespace, info: MethodInfo) -> list[torch.Tensor
     return inputs
 
 
+def check_files(args: argparse.Namespace) -> None:
+    """
+    Raises:
+        CliError: the program or a data file is not there.
+    """
+    for path in (args.program, *args.data):
+        if not path.is_file():
+            raise CliError(f"{path} does not exist or is not a file")
+
+
 def open_program(args: argparse.Namespace) -> LoadedProgram:
     """Load the program and the method that ``args`` name.
 
@@ -82,9 +92,7 @@ def open_program(args: argparse.Namespace) -> LoadedProgram:
         CliError: a file or the method is not there, or an option is no ``KEY=VALUE``.
         RuntimeApiError: the runtime refuses a file or an option.
     """
-    for path in (args.program, *args.data):
-        if not path.is_file():
-            raise CliError(f"{path} does not exist or is not a file")
+    check_files(args)
     options = dict(_option(text) for text in args.option)
     if args.threads is not None:
         options["n_threads"] = str(args.threads)
