@@ -1,13 +1,14 @@
 #include "runtime/platform/system_info.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <set>
 #include <string>
 #include <thread>
 
 #if defined(__linux__)
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -63,9 +64,15 @@ uint64_t physical_memory_bytes() {
 }
 
 uint64_t peak_memory_bytes() {
-  rusage usage = {};
-  // Linux counts in KiB.
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
+  // Not getrusage: its peak begins with that of the process that started this one.
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    uint64_t kib = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %" SCNu64 " kB", &kib) == 1) {
+      return kib * 1024;
+    }
+  }
+  return 0;
 }
 
 #elif defined(__APPLE__)
