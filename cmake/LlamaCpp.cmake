@@ -119,6 +119,17 @@ endfunction()
 message(STATUS "llama.cpp at ${EG_LLAMA_CPP_DIR}")
 eg_add_llama_cpp()
 
+# GCC's _tile_loadconfig() tells the compiler that it reads 8 of its 64 bytes, so
+# dead-store elimination drops the rest of the tile shapes that ggml sets up, and the
+# first AMX product of a 4- or 8-bit weight ends in an illegal instruction.
+set(_mmq "${EG_LLAMA_CPP_DIR}/ggml/src/ggml-cpu/amx/mmq.cpp")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND EXISTS "${_mmq}")
+  set_source_files_properties(
+    "${_mmq}" TARGET_DIRECTORY ggml-cpu PROPERTIES COMPILE_OPTIONS "-fno-tree-dse;-fno-dse"
+  )
+endif()
+unset(_mmq)
+
 add_library(eg_ggml INTERFACE)
 target_link_libraries(eg_ggml INTERFACE ggml)
 target_include_directories(

@@ -3,9 +3,11 @@
 #include <executorch/runtime/platform/log.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <cstring>
 #include <new>
 
 #include "executorch_ggml/options.h"
+#include "ggml.h"
 #include "runtime/backend_options.h"
 #include "runtime/delegate.h"
 #include "runtime/last_error.h"
@@ -47,6 +49,11 @@ Error to_error(StatusCode code) {
       return Error::Internal;
   }
   return Error::Internal;
+}
+
+// A program that loaded may still be one that its inputs do not fit together with.
+Error to_execute_error(StatusCode code) {
+  return code == StatusCode::InvalidProgram ? Error::InvalidProgram : to_error(code);
 }
 
 // Logs an error and keeps its text; nothing happens for Ok.
@@ -106,7 +113,8 @@ class GgmlBackendInterface final : public executorch::runtime::BackendInterface 
     }
     const Status status = guarded(
         [&] { return static_cast<Delegate*>(handle)->execute(args, context.event_tracer()); });
-    return report(status, "cannot run", context.get_method_name());
+    const Error logged = report(status, "cannot run", context.get_method_name());
+    return logged == Error::Ok ? logged : to_execute_error(status.code());
   }
 
   void destroy(DelegateHandle* handle) const override {
@@ -124,11 +132,20 @@ class GgmlBackendInterface final : public executorch::runtime::BackendInterface 
 
 namespace {
 
+// ggml's warnings and errors go where ExecuTorch's go; its chatter goes nowhere.
+void log_from_ggml(ggml_log_level level, const char* text, void*) {
+  if (level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR) {
+    const size_t length = std::strcspn(text, "\n");
+    ET_LOG(Error, "ggml: %.*s", static_cast<int>(length), text);
+  }
+}
+
 // A second copy of this library in a process finds the name taken: one message, and
 // the first copy stays in charge.
 [[maybe_unused]] const Error registered = [] {
   static GgmlBackendInterface backend;
   executorch::runtime::runtime_init();
+  ggml_log_set(log_from_ggml, nullptr);
   if (executorch::runtime::get_backend_class(kBackendName) != nullptr) {
     ET_LOG(Error,
            "%s is registered already: the library is linked or loaded twice; this copy is not used",

@@ -89,7 +89,7 @@ Status Delegate::init(const LoadRequest& request) {
   EG_RETURN_IF_ERROR(TensorIo::check_program(graph));
   EG_RETURN_IF_ERROR(find_device(options_.device, device_));
   EG_RETURN_IF_ERROR(make_cpu_executor(options_.n_threads, executor_));
-  EG_RETURN_IF_ERROR(WeightStore::load(graph, request.data, weights_));
+  EG_RETURN_IF_ERROR(WeightStore::load(graph, request.data, options_.pack_weights, weights_));
   if (const WeightStore::Stats& stats = weights_.stats(); stats.copied > 0) {
     ET_LOG(Info, "GgmlBackend: %zu bytes of weights were not aligned and had to be copied",
            stats.copied);
@@ -156,7 +156,8 @@ BuildRequest Delegate::build_request(std::span<const int64_t> symbols,
           .weights = weights_.tensors(),
           .input_of = input_of_,
           .states = *states_,
-          .options = options_};
+          .options = options_,
+          .packed_weights = weights_.packed()};
 }
 
 // So that no later call has to allocate. With symbols the largest values may not

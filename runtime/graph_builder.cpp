@@ -26,6 +26,8 @@ std::string describe(const char* type, const int64_t* ne) {
   return text;
 }
 
+bool writes_first_operand(Op op) { return op == Op::SetRows || op == Op::Assign; }
+
 ggml_tensor* root_of(ggml_tensor* tensor) {
   return tensor->view_src != nullptr ? tensor->view_src : tensor;
 }
@@ -137,7 +139,8 @@ class GraphBuilder {
     // An input or an output may need tensors of its own; a few are spare.
     size_t n_tensors = program().inputs.size() + program().outputs.size() + 8;
     for (const Call& call : program().calls) {
-      n_tensors += tensors_per_call(call.op);
+      // A write may have to copy what it overwrites.
+      n_tensors += tensors_per_call(call.op) + (writes_first_operand(call.op) ? 4 : 0);
     }
     graph_size_ = n_tensors;
     const ggml_init_params params = {
@@ -152,6 +155,7 @@ class GraphBuilder {
     }
     plan_.graph = ggml_new_graph_custom(plan_.context.get(), graph_size_, /*grads=*/false);
     tensors_.assign(program().values.size(), nullptr);
+    find_last_reads();
     return {};
   }
 
@@ -183,6 +187,9 @@ class GraphBuilder {
   Status take_weights_and_states() {
     for (size_t i = 0; i < program().weights.size(); ++i) {
       tensors_[program().weights[i].value] = request_.weights[i];
+      if (i < request_.packed_weights.size() && request_.packed_weights[i] != nullptr) {
+        packed_[program().weights[i].value] = request_.packed_weights[i];
+      }
     }
     for (uint32_t i = 0; i < program().states.size(); ++i) {
       const State& state = program().states[i];
@@ -242,6 +249,9 @@ class GraphBuilder {
       }
     }
 
+    if (writes_first_operand(call.op)) {
+      EG_RETURN_IF_ERROR(save_old_content(index));
+    }
     OpContext context(*this, index);
     ggml_tensor* tensor = build_op(context);
     if (tensor == nullptr) {
@@ -257,6 +267,52 @@ class GraphBuilder {
     tensors_[result] = tensor;
     append(tensor, call.debug_handle);
     return {};
+  }
+
+  // The program is in single assignment: a value that aliases the memory which call
+  // `index` overwrites, and is read later, keeps what it held in a copy. A write to
+  // the value still goes to the memory.
+  Status save_old_content(uint32_t index) {
+    const Call& call = program().calls[index];
+    const ggml_tensor* overwritten = root_of(write_target(call.inputs[0]));
+    for (ValueId id = 0; id < tensors_.size(); ++id) {
+      ggml_tensor* tensor = tensors_[id];
+      if (tensor == nullptr || last_read_[id] <= index || root_of(tensor) != overwritten) {
+        continue;
+      }
+      if (ggml_blck_size(tensor->type) != 1 || remaining_tensors() <= tensors_per_call(call.op)) {
+        return make_error(StatusCode::InvalidProgram,
+                          "call %u (%s): %s is overwritten while it is still needed", index,
+                          find_op(static_cast<uint16_t>(call.op))->name, describe(*tensor).c_str());
+      }
+      ggml_tensor* copy = ggml_cont(plan_.context.get(), tensor);
+      append(copy, call.debug_handle);
+      write_targets_.try_emplace(id, tensor);
+      tensors_[id] = copy;
+    }
+    return {};
+  }
+
+  ggml_tensor* write_target(ValueId id) const {
+    const auto replaced = write_targets_.find(id);
+    return replaced == write_targets_.end() ? tensors_[id] : replaced->second;
+  }
+
+  // The last call that reads each value; outputs are read at the end.
+  void find_last_reads() {
+    last_read_.assign(program().values.size(), 0);
+    for (uint32_t i = 0; i < program().calls.size(); ++i) {
+      const Call& call = program().calls[i];
+      for (size_t operand = writes_first_operand(call.op) ? 1 : 0; operand < call.inputs.size();
+           ++operand) {
+        if (call.inputs[operand] != kAbsent) {
+          last_read_[call.inputs[operand]] = i;
+        }
+      }
+    }
+    for (const Argument& output : program().outputs) {
+      last_read_[output.value] = kAbsent;
+    }
   }
 
   // Call by call, so that the graph runs in the program's order: a state's write
@@ -328,7 +384,10 @@ class GraphBuilder {
   Plan& plan_;
   size_t graph_size_ = 0;
   std::vector<int64_t> exprs_;
-  std::vector<ggml_tensor*> tensors_;  // by ValueId
+  std::vector<ggml_tensor*> tensors_;              // by ValueId
+  std::map<ValueId, ggml_tensor*> write_targets_;  // of values that are read from a copy
+  std::vector<uint32_t> last_read_;                // by ValueId
+  std::map<ValueId, ggml_tensor*> packed_;
   std::map<std::string, HostFill*> fills_;
   Status failure_;
 };
@@ -344,7 +403,16 @@ ggml_context* OpContext::ggml() const { return builder_.plan_.context.get(); }
 
 ggml_tensor* OpContext::in(size_t i) const {
   const ValueId id = i < call_.inputs.size() ? call_.inputs[i] : kAbsent;
-  return id == kAbsent ? nullptr : builder_.tensors_[id];
+  if (id == kAbsent) {
+    return nullptr;
+  }
+  const bool is_target = i == 0 && writes_first_operand(call_.op);
+  return is_target ? builder_.write_target(id) : builder_.tensors_[id];
+}
+
+ggml_tensor* OpContext::packed(size_t i) const {
+  const auto found = builder_.packed_.find(call_.inputs[i]);
+  return found == builder_.packed_.end() ? nullptr : found->second;
 }
 
 std::array<int64_t, 4> OpContext::declared(size_t i) const {

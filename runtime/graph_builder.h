@@ -43,6 +43,8 @@ struct BuildRequest {
   std::span<const uint32_t> input_of;     // trace_inputs(program)
   StateBinding& states;
   const RuntimeOptions& options;
+  // As Graph::weights: the form for products, or null; may be empty.
+  std::span<ggml_tensor* const> packed_weights = {};
 };
 
 // Builds the graph. Intermediates have no memory yet: the graph cache allocates
@@ -62,6 +64,8 @@ class OpContext {
 
   // Operand i, or null where an optional one is absent.
   ggml_tensor* in(size_t i) const;
+  // The form of operand i that products read faster, if it is a weight that has one.
+  ggml_tensor* packed(size_t i) const;
   // Declared extents of result i.
   std::array<int64_t, 4> declared(size_t i = 0) const;
   // Integer parameter i, evaluated; as_int() when it must fit an int (a failed

@@ -15,7 +15,11 @@ ggml_tensor* build_mul_mat(OpContext& op) {
       !op.expect(!ggml_is_transposed(w), "w must not be transposed")) {
     return nullptr;
   }
-  ggml_tensor* result = ggml_mul_mat(op.ggml(), op.in(0), op.in(1));
+  // The kernels of packed weights want x as one contiguous matrix.
+  ggml_tensor* packed = op.packed(0);
+  const bool is_matrix = ggml_is_contiguous(x) && ggml_is_matrix(x);
+  ggml_tensor* result =
+      ggml_mul_mat(op.ggml(), packed != nullptr && is_matrix ? packed : op.in(0), op.in(1));
   // Sums in F32 on devices that would otherwise use F16; the CPU always does.
   ggml_prec_set_acc(result, GGML_PREC_F32);
   return result;

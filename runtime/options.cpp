@@ -129,6 +129,8 @@ constexpr std::array kOptions = {
     OptionDef{option::kGraphCache, "GGML_NO_GRAPH_CACHE", kBoolValues,
               [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.graph_cache, v); },
               /*variable_negates=*/true},
+    OptionDef{option::kPackWeights, "GGML_PACK_WEIGHTS", kBoolValues,
+              [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.pack_weights, v); }},
     OptionDef{option::kProfile, "GGML_PROFILE", kBoolValues,
               [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.profile, v); }},
     OptionDef{option::kPerfLog, "GGML_PERF_LOG", kBoolValues,

@@ -35,6 +35,7 @@ struct RuntimeOptions {
   int64_t context = 0;  // positions; 0: the state's default
   std::string session;  // empty: none given
   bool graph_cache = true;
+  bool pack_weights = true;
   bool profile = false;
   bool perf_log = false;
   std::string debug_dump;           // path; empty: none

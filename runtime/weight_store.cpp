@@ -12,6 +12,7 @@
 #include "runtime/include/executorch_ggml/tensor_descriptor.h"
 #include "runtime/scalar_type.h"
 #include "runtime/symexpr.h"
+#include "runtime/weight_packing.h"
 
 namespace executorch_ggml {
 
@@ -19,17 +20,25 @@ using executorch::runtime::Error;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 
+// Data where it lies, a copy of it, or another form of it; a form that is shared keeps
+// its source, whose address is its name.
 class WeightData {
  public:
-  // Data where it lies, or a copy of it (with the source, if sharing needs its
-  // address to stay taken).
-  WeightData(FreeableBuffer&& source, AlignedBuffer&& copy)
-      : source_(std::move(source)), copy_(std::move(copy)) {}
+  explicit WeightData(FreeableBuffer&& source) : source_(std::move(source)) {}
+  explicit WeightData(AlignedBuffer&& copy) : copy_(std::move(copy)) {}
+  WeightData(FreeableBuffer&& source, AlignedBuffer&& converted)
+      : source_(std::move(source)), copy_(std::move(converted)) {}
+  WeightData(std::shared_ptr<const WeightData> source, ggml_backend_buffer_ptr&& packed)
+      : origin_(std::move(source)), packed_(std::move(packed)) {}
+
   const void* data() const { return copy_.data() != nullptr ? copy_.data() : source_.data(); }
+  const ggml_backend_buffer_ptr& packed() const { return packed_; }
 
  private:
   FreeableBuffer source_;
   AlignedBuffer copy_;
+  std::shared_ptr<const WeightData> origin_;
+  ggml_backend_buffer_ptr packed_;
 };
 
 namespace {
@@ -39,7 +48,7 @@ namespace {
 constexpr size_t kZeroCopyAlignment = 16;
 constexpr size_t kListed = 10;
 
-enum class Treatment { ZeroCopy, Copy, ToF32 };
+enum class Treatment { ZeroCopy, Copy, ToF32, Packed };
 
 // Live data of the process, by source and treatment. An entry's source stays
 // alive with it, so an address cannot come to mean something else; a plain copy
@@ -48,6 +57,12 @@ using SharedKey = std::tuple<const void*, size_t, ggml_type, Treatment>;
 struct SharedData {
   std::mutex mutex;
   std::map<SharedKey, std::weak_ptr<const WeightData>> entries;
+
+  // The entry of a key, with `mutex` held; forgets what is gone.
+  std::weak_ptr<const WeightData>& entry(const SharedKey& key) {
+    std::erase_if(entries, [](const auto& e) { return e.second.expired(); });
+    return entries[key];
+  }
 };
 
 SharedData& shared_data() {
@@ -165,14 +180,13 @@ Status share(FreeableBuffer&& source, const Shape& shape, bool as_f32, WeightSto
       return make_error(StatusCode::OutOfMemory, "no memory for %zu bytes of weights", size);
     }
     std::memcpy(copy.data(), source.data(), size);
-    out = std::make_shared<const WeightData>(FreeableBuffer(), std::move(copy));
+    out = std::make_shared<const WeightData>(std::move(copy));
     stats.copied += size;
     return {};
   }
   const SharedKey key{source.data(), size, shape.type, treatment};
   const std::lock_guard lock(shared_data().mutex);
-  std::erase_if(shared_data().entries, [](const auto& entry) { return entry.second.expired(); });
-  auto& slot = shared_data().entries[key];
+  std::weak_ptr<const WeightData>& slot = shared_data().entry(key);
   out = slot.lock();
   if (out == nullptr) {
     AlignedBuffer converted;
@@ -226,10 +240,52 @@ std::vector<bool> weights_needing_f32(const Graph& graph) {
   return needs;
 }
 
-Status WeightStore::load(const Graph& graph, const NamedDataMap* map, WeightStore& out) {
+// Whether each of Graph::weights is the first operand of a product.
+static std::vector<bool> weights_in_products(const Graph& graph) {
+  std::vector<bool> in_product(graph.values.size(), false);
+  for (const Call& call : graph.calls) {
+    if (call.op == Op::MulMat) {
+      in_product[call.inputs[0]] = true;
+    }
+  }
+  std::vector<bool> result;
+  for (const Weight& weight : graph.weights) {
+    result.push_back(in_product[weight.value]);
+  }
+  return result;
+}
+
+Status WeightStore::pack(size_t weight) {
+  const ggml_tensor& plain = *tensors_[weight];
+  const std::array<int64_t, 4> ne = {plain.ne[0], plain.ne[1], plain.ne[2], plain.ne[3]};
+  const ggml_backend_buffer_type_t layout = find_packed_layout(plain.type, ne);
+  if (layout == nullptr) {
+    return {};
+  }
+  ggml_tensor* tensor = ggml_new_tensor(context_.get(), plain.type, 4, plain.ne);
+  ggml_format_name(tensor, "p:%s", plain.name);
+  // Shared where the plain data is: a copy of this handle's own has its own address.
+  const SharedKey key{plain.data, ggml_nbytes(&plain), plain.type, Treatment::Packed};
+  const std::lock_guard lock(shared_data().mutex);
+  std::weak_ptr<const WeightData>& slot = shared_data().entry(key);
+  std::shared_ptr<const WeightData> data = slot.lock();
+  if (data == nullptr) {
+    ggml_backend_buffer_ptr packed;
+    EG_RETURN_IF_ERROR(pack_weight(layout, *tensor, plain.data, packed));
+    data = std::make_shared<const WeightData>(data_[weight], std::move(packed));
+    slot = data;
+  }
+  use_packed(data->packed(), *tensor);
+  stats_.packed += ggml_nbytes(&plain);
+  packed_[weight] = tensor;
+  data_.push_back(std::move(data));
+  return {};
+}
+
+Status WeightStore::load(const Graph& graph, const NamedDataMap* map, bool pack, WeightStore& out) {
   const size_t n_weights = graph.weights.size();
   const ggml_init_params params = {
-      .mem_size = (n_weights + 1) * ggml_tensor_overhead(),
+      .mem_size = (2 * n_weights + 1) * ggml_tensor_overhead(),
       .mem_buffer = nullptr,
       .no_alloc = true,
   };
@@ -326,7 +382,17 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map, WeightStor
     out.tensors_.push_back(tensor);
     out.data_.push_back(std::move(data));
   }
-  return complaints.status(n_weights);
+  EG_RETURN_IF_ERROR(complaints.status(n_weights));
+  out.packed_.assign(n_weights, nullptr);
+  if (pack) {
+    const std::vector<bool> in_product = weights_in_products(graph);
+    for (size_t i = 0; i < n_weights; ++i) {
+      if (in_product[i]) {
+        EG_RETURN_IF_ERROR(out.pack(i));
+      }
+    }
+  }
+  return {};
 }
 
 Status read_named_data(const NamedDataMap* map, const std::string& key, std::vector<uint8_t>& out) {

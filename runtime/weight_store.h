@@ -4,8 +4,9 @@
 // is copied once. A weight's type is what the program declares or, where it
 // declares none, what the file says; weights that ggml's kernels want as plain
 // F32 (norm weights, biases, rope factors) are converted at load when the file has
-// another type. Data and copies are shared between the handles that use the same
-// bytes, and freed with the last of them.
+// another type. A quantized weight has a second form for products where the CPU has
+// a faster layout for it (weight_packing.h). Data and copies are shared between the
+// handles that use the same bytes, and freed with the last of them.
 #pragma once
 
 #include <executorch/runtime/core/named_data_map.h>
@@ -33,22 +34,29 @@ class WeightStore {
   struct Stats {
     size_t zero_copy = 0;  // bytes used where the data map has them
     size_t copied = 0;     // bytes that were not aligned
-    size_t converted = 0;  // bytes made by conversion to F32
+    size_t converted = 0;  // bytes that were converted to F32
+    size_t packed = 0;     // bytes that products read in a layout of their own
   };
 
-  // `data` may be null for a program without weights and is not kept.
+  // `data` may be null for a program without weights and is not kept. `pack` allows
+  // packed forms, which take as much memory again.
   // NotFound or InvalidExternalData lists the weights that are missing or do not
   // fit (the first ten, and how many in all).
-  static Status load(const Graph& graph, const executorch::runtime::NamedDataMap* data,
+  static Status load(const Graph& graph, const executorch::runtime::NamedDataMap* data, bool pack,
                      WeightStore& out);
 
   // As Graph::weights; named, with data.
   std::span<ggml_tensor* const> tensors() const { return tensors_; }
+  // The same for products, null where there is no packed form.
+  std::span<ggml_tensor* const> packed() const { return packed_; }
   const Stats& stats() const { return stats_; }
 
  private:
   ggml_context_ptr context_;
+  Status pack(size_t weight);
+
   std::vector<ggml_tensor*> tensors_;
+  std::vector<ggml_tensor*> packed_;
   std::vector<std::shared_ptr<const WeightData>> data_;
   Stats stats_;
 };

@@ -287,6 +287,63 @@ TEST(Delegate, WritesViewsThatAreNotContiguous) {
   EXPECT_EQ(output.values<float>(), (std::vector<float>{0, 6, 2, 8, 4, 10}));
 }
 
+TEST(Delegate, KeepsStateBetweenCallsAndReadsBeforeWrites) {
+  // old = buffer; buffer = x; view = first half of the old content, read after the
+  // write in program order: values are in single assignment.
+  GraphWriter g;
+  const ValueId x = g.input(f32({4}));
+  const ValueId buffer = g.buffer(f32({4}), "buffer", "initial");
+  const ValueId half = g.call(Op::View, {buffer}, f32({2}), {2, 1, 1, 1, 4, 4, 4, 0});
+  const ValueId written = g.call(Op::Assign, {buffer, x}, f32({4}));
+  g.output(buffer);
+  g.output(g.call(Op::Scale, {half}, f32({2}), {}, {10, 0}));
+  g.output(g.call(Op::Scale, {written}, f32({4}), {}, {1, 0}));
+  TestData data;
+  data.add("initial", ramp(4, 1, 1));
+  Loaded loaded = load(g.finish(), &data);
+  ASSERT_TRUE(loaded.status.ok()) << loaded.status.message();
+  const auto content = [](int call) {
+    return call == 0 ? ramp(4, 1, 1) : ramp(4, 2, static_cast<float>(10 * call));
+  };
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<float> held = content(i);
+    const std::vector<float> next = content(i + 1);
+    const TestTensor input({4}, next);
+    const TestTensor old = TestTensor::empty<float>({4});
+    const TestTensor scaled = TestTensor::empty<float>({2});
+    const TestTensor now = TestTensor::empty<float>({4});
+    const Status status = run(*loaded.delegate, {&input}, {&old, &scaled, &now});
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(old.values<float>(), held);
+    EXPECT_EQ(scaled.values<float>(), (std::vector<float>{10 * held[0], 10 * held[1]}));
+    EXPECT_EQ(now.values<float>(), next);
+  }
+}
+
+TEST(Delegate, WritesRowsOfAState) {
+  GraphWriter g;
+  const Dim n = g.dim_symbol("n", 1, 4, 0, 0);
+  const ValueId x = g.input(f32({2, n}));
+  const ValueId ids = g.input(i32({n}));
+  const ValueId rows = g.buffer(f32({2, 5}), "rows");
+  const ValueId written = g.call(Op::SetRows, {rows, x, ids}, f32({2, 5}));
+  g.output(g.call(Op::Scale, {written}, f32({2, 5}), {}, {1, 0}));
+  Loaded loaded = load(g.finish());
+  ASSERT_TRUE(loaded.status.ok()) << loaded.status.message();
+  const TestTensor all = TestTensor::empty<float>({5, 2});
+  const TestTensor two({2, 2}, ramp(4, 1, 1));
+  const TestTensor where({2}, std::vector<int64_t>{4, 1});
+  ASSERT_TRUE(run(*loaded.delegate, {&two, &where}, {&all}).ok());
+  EXPECT_EQ(all.values<float>(), (std::vector<float>{0, 0, 3, 4, 0, 0, 0, 0, 1, 2}));
+  const TestTensor outside({2}, std::vector<int64_t>{4, 5});
+  const Status status = run(*loaded.delegate, {&two, &outside}, {&all});
+  EXPECT_TRUE(mentions(status, "input 1: element 1 is 5, allowed are 0 to 4")) << status.message();
+  const TestTensor one({1, 2}, ramp(2, 1, 8));
+  const TestTensor first({1}, std::vector<int64_t>{0});
+  ASSERT_TRUE(run(*loaded.delegate, {&one, &first}, {&all}).ok());
+  EXPECT_EQ(all.values<float>(), (std::vector<float>{8, 9, 3, 4, 0, 0, 0, 0, 1, 2}));
+}
+
 TEST(Delegate, AppliesMaxTokensPerCall) {
   GraphWriter g;
   const Dim n = g.dim_symbol("n", 1, 64, 0, 0);

@@ -1,6 +1,9 @@
 // Named data as ggml tensors: types from the file, sharing, and what does not fit.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "runtime/weight_packing.h"
 #include "runtime/weight_store.h"
 #include "tests/cpp/delegate_harness.h"
 #include "tests/cpp/program_writer.h"
@@ -30,7 +33,7 @@ TEST(WeightStore, TakesTheTypeOfTheFile) {
     data.add_as("gain", type, {32}, std::vector<float>(32, 2.0F));
     const GraphWriter g = product_and_gain();
     WeightStore store;
-    const Status status = WeightStore::load(g.graph, &data, store);
+    const Status status = WeightStore::load(g.graph, &data, /*pack=*/false, store);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(store.tensors()[0]->type, type) << "products take any type";
     EXPECT_EQ(store.tensors()[0]->data, data.data("w")) << "used where it lies";
@@ -70,7 +73,7 @@ TEST(WeightStore, CopiesWhatIsNotAligned) {
   TestData data;
   data.add("w", ramp(4), /*misalign=*/2);
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/false, store).ok());
   EXPECT_NE(store.tensors()[0]->data, data.data("w"));
   EXPECT_TRUE(is_aligned(store.tensors()[0]->data, 32));
   EXPECT_EQ(store.stats().copied, 16U);
@@ -84,9 +87,69 @@ TEST(WeightStore, SharesConvertedWeightsBetweenHandles) {
   const GraphWriter g = product_and_gain();
   WeightStore first;
   WeightStore second;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, first).ok());
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, second).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, second).ok());
   EXPECT_EQ(first.tensors()[1]->data, second.tensors()[1]->data);
+}
+
+// Blocks whose sizes fit every CPU's packed kernels.
+GraphWriter wide_product() {
+  GraphWriter g;
+  const Dim n = g.dim_symbol("n", 1, 40, 0, 0);
+  const ValueId x = g.input(f32({256, n}));
+  const ValueId w = g.weight({kDtypeFromFile, {256, 64}}, {"w"});
+  g.output(g.call(Op::MulMat, {w, x}, f32({64, n})));
+  return g;
+}
+
+TEST(WeightStore, PackedProductsEqualPlainOnes) {
+  for (const ggml_type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
+                               GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+    std::vector<float> values(256 * 64);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(static_cast<int>(i * 2654435761U % 257) - 128) / 128;
+    }
+    TestData data;
+    data.add_as("w", type, {256, 64}, values);
+    for (const int32_t n : {1, 3, 40}) {
+      const TestTensor x({n, 256}, ramp(static_cast<size_t>(256 * n), 0.001F, -1));
+      std::vector<std::vector<float>> results;
+      for (const bool pack : {false, true}) {
+        RuntimeOptions options;
+        options.pack_weights = pack;
+        options.n_threads = 2;
+        Loaded loaded = load(wide_product().finish(), &data, options);
+        ASSERT_TRUE(loaded.status.ok()) << loaded.status.message();
+        EXPECT_EQ(loaded.delegate->weights().stats().packed > 0,
+                  pack && find_packed_layout(type, {256, 64, 1, 1}) != nullptr);
+        const TestTensor y = TestTensor::empty<float>({40, 64});
+        const Status status = run(*loaded.delegate, {&x}, {&y});
+        ASSERT_TRUE(status.ok()) << status.message();
+        results.push_back(y.values<float>());
+      }
+      // Both round x to 8 bits a block, in blocks that may differ.
+      for (size_t i = 0; i < results[0].size(); ++i) {
+        EXPECT_NEAR(results[0][i], results[1][i], 0.02F * std::abs(results[0][i]) + 0.15F)
+            << ggml_type_name(type) << " n " << n << " element " << i;
+      }
+    }
+  }
+}
+
+TEST(WeightStore, SharesPackedWeightsBetweenHandles) {
+  TestData data;
+  data.add_as("w", GGML_TYPE_Q8_0, {256, 64}, ramp(256 * 64, 0.001F));
+  const GraphWriter g = wide_product();
+  WeightStore first;
+  WeightStore second;
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, second).ok());
+  EXPECT_EQ(first.tensors()[0]->data, data.data("w")) << "the plain form stays where it is";
+  if (first.packed()[0] == nullptr) {
+    GTEST_SKIP() << "this CPU has no packed layout for q8_0";
+  }
+  EXPECT_EQ(first.packed()[0]->data, second.packed()[0]->data);
+  EXPECT_NE(first.packed()[0]->data, first.tensors()[0]->data);
 }
 
 TEST(WeightStore, BindsTheFirstKeyThatIsThere) {
@@ -97,7 +160,7 @@ TEST(WeightStore, BindsTheFirstKeyThatIsThere) {
   TestData data;
   data.add("token_embd.weight", ramp(4));
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/false, store).ok());
   EXPECT_EQ(store.tensors()[0]->data, data.data("token_embd.weight"));
 }
 
@@ -111,7 +174,7 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
   data.add_as("blk.1.w", GGML_TYPE_F32, {32, 8}, ramp(256));
   data.add("blk.2.w", ramp(5));
   WeightStore store;
-  const Status status = WeightStore::load(g.graph, &data, store);
+  const Status status = WeightStore::load(g.graph, &data, /*pack=*/false, store);
   EXPECT_EQ(status.code(), StatusCode::InvalidExternalData);
   EXPECT_TRUE(mentions(status, "13 of 14 weights")) << status.message();
   EXPECT_TRUE(mentions(status, "'blk.1.w' is f32[32, 8, 1, 1], expected [32, 4, 1, 1]"))
@@ -124,7 +187,7 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
 
 TEST(WeightStore, SaysWhenThereIsNoDataAtAll) {
   WeightStore store;
-  const Status status = WeightStore::load(product_and_gain().graph, nullptr, store);
+  const Status status = WeightStore::load(product_and_gain().graph, nullptr, /*pack=*/true, store);
   EXPECT_EQ(status.code(), StatusCode::NotFound);
   EXPECT_TRUE(mentions(status, "'w' is missing; 'gain' is missing")) << status.message();
 }

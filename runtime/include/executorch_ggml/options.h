@@ -49,6 +49,11 @@ inline constexpr char kSession[] = "session";
 // GGML_NO_GRAPH_CACHE=1 turns it off.
 inline constexpr char kGraphCache[] = "graph_cache";
 
+// Keep a copy of quantized weights in the layout that this CPU multiplies fastest
+// (as llama.cpp does), where there is one. bool; default true. Off, quantized weights
+// take no memory beyond the file's. Variable: GGML_PACK_WEIGHTS.
+inline constexpr char kPackWeights[] = "pack_weights";
+
 // Time each op (adds overhead). bool; default false. Variable: GGML_PROFILE.
 inline constexpr char kProfile[] = "profile";
 
