@@ -51,5 +51,11 @@ class GgmlBackend(BackendDetails):  # type: ignore[misc]  # ExecuTorch ships no 
         return PreprocessResult(
             processed_bytes=to_bytes(lowered.program),
             data_store_output=lowered.data.get_named_data_store_output(),
-            debug_handle_map={},
+            # The runtime names the events of an op by its node's debug handle.
+            debug_handle_map={
+                call.debug_handle: (call.debug_handle,)
+                for graph in lowered.program.graphs
+                for call in graph.calls
+                if call.debug_handle
+            },
         )
