@@ -1,0 +1,1 @@
+"""The C++ programs, as a user runs them."""
