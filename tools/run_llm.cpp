@@ -296,6 +296,9 @@ int run(int argc, const char* const* argv) {
   if (const RunnerStatus status = LlmModel::open(options.model.config(), model); !status.ok()) {
     return report_failure(kName, status);
   }
+  if (const RunnerStatus status = model->prepare(); !status.ok()) {
+    return report_failure(kName, status);
+  }
   if (const RunnerStatus status = Tokenizer::load(*options.model.gguf, tokenizer); !status.ok()) {
     return report_failure(kName, status);
   }
@@ -309,9 +312,6 @@ int run(int argc, const char* const* argv) {
   }
   if (const RunnerStatus status = choose_template(options, *tokenizer, chat_template);
       !status.ok()) {
-    return report_failure(kName, status);
-  }
-  if (const RunnerStatus status = model->prepare(); !status.ok()) {
     return report_failure(kName, status);
   }
   const double load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
