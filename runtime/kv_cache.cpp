@@ -8,6 +8,7 @@
 
 #include "executorch_ggml/options.h"
 #include "runtime/platform/system_info.h"
+#include "runtime/symexpr.h"
 
 namespace executorch_ggml {
 namespace {
@@ -35,8 +36,8 @@ int64_t round_up(int64_t n, int64_t block) { return (n + block - 1) / block * bl
 double gib(double bytes) { return bytes / (1024.0 * 1024.0 * 1024.0); }
 
 Status check_geometry(const State& state, CacheType type) {
-  const int64_t k_channels = int64_t{state.k_head_dim} * state.n_kv_heads;
-  const int64_t v_channels = int64_t{state.v_head_dim} * state.n_kv_heads;
+  const int64_t k_channels = saturating_product(state.k_head_dim, state.n_kv_heads);
+  const int64_t v_channels = saturating_product(state.v_head_dim, state.n_kv_heads);
   if (k_channels < 1 || v_channels < 1 || k_channels > kMaxChannels || v_channels > kMaxChannels ||
       state.n_batch < 1 || state.n_batch > kMaxBatch) {
     return make_error(StatusCode::InvalidProgram,
