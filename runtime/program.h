@@ -126,8 +126,8 @@ inline constexpr uint32_t kCachePositions = uint32_t{1} << 31;
 // Parses and verifies a blob: after Ok, every index is in range, every op known
 // with the right arity and constant parameters in their ranges, values are
 // defined once and before use, only states are written, expressions refer
-// backwards, extents and byte counts are sane up to the symbols' upper bounds.
-// What depends on symbol values is checked when a graph is built.
+// backwards, and every extent and byte count is sane for some input. What depends
+// on the symbols' values is checked when a graph is built.
 //
 // Any bytes may be given: those that are no valid program give an error, in time
 // and memory proportional to their number. `out` is unspecified after an error.

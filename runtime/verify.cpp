@@ -148,21 +148,23 @@ class GraphVerifier {
     return {};
   }
 
-  // An extent of a value or a size of an argument; `upper` is at least 1, so that
-  // products over it bound strides as well as counts.
-  Status check_extent(ExprId id, int64_t& upper) const {
+  // An extent of a value or a size of an argument. Symbols may have bounds far
+  // beyond what runs (a dim that was exported without a maximum has 2^31 - 1), so
+  // what is refused is what fits for no input; the graph builder checks the sizes
+  // of each call. `least` is the smallest extent, but at least 1, so that products
+  // over it bound strides as well as counts.
+  Status check_extent(ExprId id, int64_t& least) const {
     EG_RETURN_IF_ERROR(check_expr(id));
     const Interval range = ranges_[id];
     if (range.hi < 0) {
       return EG_INVALID("it is %" PRId64 "%s, a negative number", range.hi,
                         range.is_constant() ? "" : " at most");
     }
-    if (range.hi > limits::kExtent) {
-      return EG_INVALID("it is %" PRId64 "%s, more than the limit of 2^40%s", range.hi,
-                        range.is_constant() ? "" : " at the symbols' upper bounds",
-                        range.is_constant() ? "" : "; export with smaller bounds");
+    if (range.lo > limits::kExtent) {
+      return EG_INVALID("it is %" PRId64 "%s, more than the limit of 2^40", range.lo,
+                        range.is_constant() ? "" : " at least");
     }
-    upper = std::max<int64_t>(range.hi, 1);
+    least = std::max<int64_t>(range.lo, 1);
     return {};
   }
 
@@ -173,11 +175,11 @@ class GraphVerifier {
     if (info == nullptr && v.dtype != kDtypeFromFile) {
       return EG_INVALID("type %u is not an element type that ggml computes with", v.dtype);
     }
-    std::array<int64_t, 4> upper{};
+    std::array<int64_t, 4> least{};
     for (size_t i = 0; i < v.ne.size(); ++i) {
-      EG_RETURN_IF_ERROR(locate_error(check_extent(v.ne[i], upper[i]), "extent %zu", i));
+      EG_RETURN_IF_ERROR(locate_error(check_extent(v.ne[i], least[i]), "extent %zu", i));
     }
-    int64_t bytes = saturating_product(upper[0], sizeof(double));  // a bound for any file type
+    int64_t bytes = saturating_product(least[0], sizeof(double));  // a bound for any file type
     if (info != nullptr) {
       const int64_t block = info->block_size;
       const Interval row = ranges_[v.ne[0]];
@@ -185,15 +187,15 @@ class GraphVerifier {
         return EG_INVALID("a row of %" PRId64 " elements is no multiple of %s's block of %" PRId64,
                           row.lo, info->name, block);
       }
-      bytes = saturating_product((upper[0] + block - 1) / block, info->type_size);
+      bytes = saturating_product((least[0] + block - 1) / block, info->type_size);
     }
-    for (size_t i = 1; i < upper.size(); ++i) {
-      bytes = saturating_product(bytes, upper[i]);
+    for (size_t i = 1; i < least.size(); ++i) {
+      bytes = saturating_product(bytes, least[i]);
     }
     if (bytes == kUnbounded) {
-      return EG_INVALID("up to %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
-                        " elements do not fit 64 bits of memory; export with smaller bounds",
-                        upper[0], upper[1], upper[2], upper[3]);
+      return EG_INVALID("%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                        " elements or more do not fit 64 bits of memory",
+                        least[0], least[1], least[2], least[3]);
     }
     return {};
   }
@@ -241,18 +243,18 @@ class GraphVerifier {
     if (a.sizes.size() > limits::kRank) {
       return EG_INVALID("%zu dimensions; at most %zu are supported", a.sizes.size(), limits::kRank);
     }
-    int64_t most = 1;
+    int64_t fewest = 1;
     int64_t count = 1;
     bool is_constant = true;
     for (size_t i = 0; i < a.sizes.size(); ++i) {
-      int64_t upper = 0;
-      EG_RETURN_IF_ERROR(locate_error(check_extent(a.sizes[i], upper), "size %zu", i));
-      most = saturating_product(most, upper);
+      int64_t least = 0;
+      EG_RETURN_IF_ERROR(locate_error(check_extent(a.sizes[i], least), "size %zu", i));
+      fewest = saturating_product(fewest, least);
       count = saturating_product(count, ranges_[a.sizes[i]].hi);
       is_constant = is_constant && ranges_[a.sizes[i]].is_constant();
     }
-    if (saturating_product(most, sizeof(double)) == kUnbounded) {
-      return EG_INVALID("its sizes multiply to more than 64 bits; export with smaller bounds");
+    if (saturating_product(fewest, sizeof(double)) == kUnbounded) {
+      return EG_INVALID("its sizes multiply to more than 64 bits");
     }
     if (is_constant && has_constant_extents(v)) {
       int64_t elements = 1;

@@ -120,24 +120,24 @@ const Case kCases[] = {
      "value 2: extent 0: it is -3, a negative number"},
     {"ValueExtentHuge", linear_program, with_extent(2, 1, kTooLong),
      "value 2: extent 1: it is 1099511627777, more than the limit of 2^40"},
-    {"ValueExtentUnboundedly", linear_program,
-     [](Graph& g) {
-       g.symbols[0].max = limits::kSymbol;
-       g.values[3].ne[2] = add_expr(g, {ExprOp::Mul, 0, 0, 0});
-     },
-     "at the symbols' upper bounds, more than the limit of 2^40; export with smaller bounds"},
+    {"ValueExtentAlwaysHuge", linear_program,
+     [](Graph& g) { g.values[3].ne[2] = add_expr(g, {ExprOp::Add, 0, number(g, kTooLong), 0}); },
+     "value 3: extent 2: it is 1099511627778 at least, more than the limit of 2^40"},
+    {"ValueExtentAlwaysNegative", linear_program,
+     [](Graph& g) { g.values[3].ne[2] = add_expr(g, {ExprOp::Sub, 0, number(g, 65), 0}); },
+     "value 3: extent 2: it is -1 at most, a negative number"},
     {"ValueTooManyBytes", linear_program,
      [](Graph& g) {
        const ExprId huge = number(g, limits::kExtent);
        g.values[2].ne = {huge, huge, 0, 0};
      },
-     "value 2: up to 1099511627776 x 1099511627776 x 64 x 64 elements do not fit"},
+     "value 2: 1099511627776 x 1099511627776 x 1 x 1 elements or more do not fit"},
     {"ValueTooManyBytesBesidesZero", linear_program,
      [](Graph& g) {
        const ExprId huge = number(g, limits::kExtent);
        g.values[2].ne = {huge, huge, huge, number(g, 0)};
      },
-     "elements do not fit 64 bits of memory"},
+     "elements or more do not fit 64 bits of memory"},
     {"ValueTypeUnknown", linear_program, [](Graph& g) { g.values[0].dtype = 200; },
      "value 0: type 200 is not an element type"},
     {"ValueTypeRemoved", linear_program, [](Graph& g) { g.values[0].dtype = 4; },
@@ -412,6 +412,17 @@ TEST(VerifyProgram, TakesAnEmptyTensor) {
   Program program = linear_program();
   program.graphs[0].values[2].ne[1] = number(program.graphs[0], 0);
   EXPECT_TRUE(verify_program(program).ok());
+}
+
+// As of a dim that was exported without a maximum; what fits is known per call.
+TEST(VerifyProgram, TakesBoundsThatNoMachineHolds) {
+  Program program = linear_program();
+  Graph& g = program.graphs[0];
+  g.symbols[0].max = limits::kSymbol;
+  const ExprId square = add_expr(g, {ExprOp::Mul, 0, 0, 0});
+  g.values[5].ne = {square, square, square, square};
+  const Status status = verify_program(program);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(VerifyProgram, TakesAGraphWithoutCalls) {
