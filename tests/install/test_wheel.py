@@ -2,6 +2,7 @@
 
 The environments made here see the packages of the one that runs the tests (a
 ``.pth`` file names its site-packages), so that only this project is installed.
+``--ignore-installed`` because that environment may hold this project already.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ def test_installed_wheel_runs_a_model(tmp_path: Path, model: tuple[Path, torch.T
     ):
         assert f"executorch_ggml/{name}" in names
 
-    run(python, "-m", "pip", "install", "--no-deps", wheel)
+    run(python, "-m", "pip", "install", "--no-deps", "--ignore-installed", wheel)
     library = check(python, tmp_path, model)
     assert library.is_relative_to(tmp_path / "env")
 
 
 def test_editable_install_runs_a_model(tmp_path: Path, model: tuple[Path, torch.Tensor]) -> None:
     python = environment(tmp_path / "env")
-    run(python, "-m", "pip", "install", "--no-deps", "-e", ROOT)
+    run(python, "-m", "pip", "install", "--no-deps", "--ignore-installed", "-e", ROOT)
     check(python, tmp_path, model)
     # A library built anew in the checkout is newer than the installed one, and wins.
     where = run(
