@@ -78,7 +78,11 @@ def test_through_ggml(pte: Path, gguf: Path) -> None:
 
 
 def test_prefill_in_one_call_in_chunks_and_token_by_token(pte: Path, gguf: Path) -> None:
-    """An F32 cache takes no rounding that depends on the chunk, so all agree closely."""
+    """The same predictions; exact agreement is for models without 8-bit activations.
+
+    There a difference in the last bit of a sum can move an activation by one step of 1/127,
+    which changes some logits by tenths.
+    """
     ids = torch.tensor([COUNTING + COUNTED])
     rows = []
     with GGUFModule(pte, gguf, n_threads=2, cache_type="f32") as module:
@@ -89,5 +93,8 @@ def test_prefill_in_one_call_in_chunks_and_token_by_token(pte: Path, gguf: Path)
                 for i, part in enumerate(ids.split(chunk, dim=1))
             ]
             rows.append(torch.cat(parts, dim=1)[0])
+    expected = rows[0].log_softmax(dim=-1)
     for other in rows[1:]:
-        torch.testing.assert_close(other, rows[0], rtol=0, atol=1e-3 * float(rows[0].std()))
+        divergence = (expected.exp() * (expected - other.log_softmax(dim=-1))).sum(dim=-1)
+        assert divergence.mean() <= 1e-3
+        assert torch.equal(other.argmax(dim=-1), rows[0].argmax(dim=-1))
