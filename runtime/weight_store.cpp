@@ -9,14 +9,12 @@
 #include <tuple>
 
 #include "runtime/aligned_buffer.h"
-#include "runtime/include/executorch_ggml/tensor_descriptor.h"
-#include "runtime/scalar_type.h"
 #include "runtime/symexpr.h"
 #include "runtime/weight_packing.h"
+#include "runtime/weight_source.h"
 
 namespace executorch_ggml {
 
-using executorch::runtime::Error;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 
@@ -46,9 +44,8 @@ namespace {
 // ggml's CPU kernels load unaligned (rows of 34-byte blocks never are aligned), and
 // ExecuTorch's data loaders guarantee no more for what they read into memory.
 constexpr size_t kZeroCopyAlignment = 16;
-constexpr size_t kListed = 10;
 
-enum class Treatment { ZeroCopy, Copy, ToF32, Packed };
+enum class Treatment { ZeroCopy, ToF32, Packed };
 
 // Live data of the process, by source and treatment. An entry's source stays
 // alive with it, so an address cannot come to mean something else; a plain copy
@@ -70,139 +67,69 @@ SharedData& shared_data() {
   return instance;
 }
 
-struct Shape {
-  ggml_type type = GGML_TYPE_COUNT;
-  std::array<int64_t, 4> ne = {1, 1, 1, 1};
-};
-
-std::string describe(const char* type, const std::array<int64_t, 4>& ne) {
-  std::string text = std::string(type) + "[";
-  for (size_t i = 0; i < ne.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ne[i]);
-  }
-  return text + "]";
-}
-
-bool is_usable_type(uint32_t type) {
-  return type < GGML_TYPE_COUNT && ggml_blck_size(static_cast<ggml_type>(type)) > 0 &&
-         ggml_type_size(static_cast<ggml_type>(type)) > 0;
-}
-
-// Bytes of a tensor whose rows are whole blocks; saturates.
-int64_t byte_count(const Shape& shape) {
-  int64_t bytes = saturating_product(shape.ne[0] / ggml_blck_size(shape.type),
-                                     static_cast<int64_t>(ggml_type_size(shape.type)));
-  for (size_t i = 1; i < 4; ++i) {
-    bytes = saturating_product(bytes, shape.ne[i]);
-  }
-  return bytes;
-}
-
-// The type and extents that a data map tells through a descriptor.
-std::optional<Shape> read_descriptor(const NamedDataMap& map, const std::string& key) {
-  const auto bytes = map.get_data(kTensorDescriptorPrefix + key);
-  if (!bytes.ok() || bytes->size() != sizeof(TensorDescriptor)) {
-    return std::nullopt;
-  }
-  TensorDescriptor descriptor;
-  std::memcpy(&descriptor, bytes->data(), sizeof(descriptor));
-  if (descriptor.magic != kTensorDescriptorMagic || descriptor.reserved != 0 ||
-      !is_usable_type(descriptor.ggml_type)) {
-    return std::nullopt;
-  }
-  Shape shape{.type = static_cast<ggml_type>(descriptor.ggml_type), .ne = {}};
-  std::copy_n(descriptor.ne, 4, shape.ne.begin());
-  return shape;
-}
-
-// The type that a tensor layout tells.
-std::optional<ggml_type> read_layout_type(const NamedDataMap& map, const std::string& key) {
-  const auto layout = map.get_tensor_layout(key);
-  if (!layout.ok()) {
-    return std::nullopt;
-  }
-  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_I32}) {
-    if (is_same_layout(type, static_cast<int>(layout->scalar_type()))) {
-      return type;
-    }
-  }
-  return std::nullopt;
-}
-
-// Collects what is wrong with the weights, so that one message tells all.
-class Complaints {
- public:
-  void missing(const Weight& weight) {
-    std::string keys;
-    for (const std::string& key : weight.keys) {
-      keys += (keys.empty() ? "'" : " or '") + key + "'";
-    }
-    add(keys + " is missing");
-  }
-  void mismatch(const std::string& text) {
-    only_missing_ = false;
-    add(text);
-  }
-  Status status(size_t n_weights) const {
-    if (count_ == 0) {
-      return {};
-    }
-    const std::string more =
-        count_ > kListed ? "; and " + std::to_string(count_ - kListed) + " more" : "";
-    return make_error(only_missing_ ? StatusCode::NotFound : StatusCode::InvalidExternalData,
-                      "%zu of %zu weights are missing or do not fit the program (is this the "
-                      "right data file?): %s%s",
-                      count_, n_weights, list_.c_str(), more.c_str());
-  }
-
- private:
-  void add(const std::string& text) {
-    if (count_++ < kListed) {
-      list_ += (list_.empty() ? "" : "; ") + text;
-    }
-  }
-  std::string list_;
-  size_t count_ = 0;
-  bool only_missing_ = true;
-};
-
-// The source as it will be used: `type` is its own, `as_f32` asks for conversion.
-Status share(FreeableBuffer&& source, const Shape& shape, bool as_f32, WeightStore::Stats& stats,
+// The source's data in the form that is used, shared with other handles.
+Status share(WeightSource&& source, WeightStore::Stats& stats,
              std::shared_ptr<const WeightData>& out) {
-  const bool convert = as_f32 && shape.type != GGML_TYPE_F32;
-  const Treatment treatment = convert                                         ? Treatment::ToF32
-                              : is_aligned(source.data(), kZeroCopyAlignment) ? Treatment::ZeroCopy
-                                                                              : Treatment::Copy;
-  const size_t size = source.size();
-  if (treatment == Treatment::Copy) {
+  const size_t size = source.bytes->size();
+  if (!source.to_f32 && !is_aligned(source.bytes->data(), kZeroCopyAlignment)) {
     AlignedBuffer copy;
     if (!copy.reserve(size)) {
       return make_error(StatusCode::OutOfMemory, "no memory for %zu bytes of weights", size);
     }
-    std::memcpy(copy.data(), source.data(), size);
+    std::memcpy(copy.data(), source.bytes->data(), size);
     out = std::make_shared<const WeightData>(std::move(copy));
     stats.copied += size;
     return {};
   }
-  const SharedKey key{source.data(), size, shape.type, treatment};
+  const SharedKey key{source.bytes->data(), size, source.type,
+                      source.to_f32 ? Treatment::ToF32 : Treatment::ZeroCopy};
   const std::lock_guard lock(shared_data().mutex);
   std::weak_ptr<const WeightData>& slot = shared_data().entry(key);
   out = slot.lock();
   if (out == nullptr) {
     AlignedBuffer converted;
-    if (convert) {
-      const int64_t count = shape.ne[0] * shape.ne[1] * shape.ne[2] * shape.ne[3];
+    if (source.to_f32) {
+      const int64_t count = source.ne[0] * source.ne[1] * source.ne[2] * source.ne[3];
       const size_t bytes = static_cast<size_t>(count) * sizeof(float);
       if (!converted.reserve(bytes)) {
         return make_error(StatusCode::OutOfMemory, "no memory for %zu bytes of weights", bytes);
       }
-      ggml_get_type_traits(shape.type)
-          ->to_float(source.data(), static_cast<float*>(converted.data()), count);
+      ggml_get_type_traits(source.type)
+          ->to_float(source.bytes->data(), static_cast<float*>(converted.data()), count);
     }
-    out = std::make_shared<const WeightData>(std::move(source), std::move(converted));
+    out = std::make_shared<const WeightData>(std::move(*source.bytes), std::move(converted));
     slot = out;
   }
-  (convert ? stats.converted : stats.zero_copy) += size;
+  (source.to_f32 ? stats.converted : stats.zero_copy) += size;
+  return {};
+}
+
+// Whether each of Graph::weights is the first operand of a product.
+std::vector<bool> weights_in_products(const Graph& graph) {
+  std::vector<bool> in_product(graph.values.size(), false);
+  for (const Call& call : graph.calls) {
+    if (call.op == Op::MulMat) {
+      in_product[call.inputs[0]] = true;
+    }
+  }
+  std::vector<bool> result;
+  for (const Weight& weight : graph.weights) {
+    result.push_back(in_product[weight.value]);
+  }
+  return result;
+}
+
+// The extents of a weight, which no symbol may shape.
+Status constant_extents(const Weight& weight, const Value& value, std::span<const Interval> ranges,
+                        std::array<int64_t, 4>& out) {
+  for (size_t d = 0; d < 4; ++d) {
+    const Interval& range = ranges[value.ne[d]];
+    if (!range.is_constant()) {
+      return make_error(StatusCode::InvalidProgram, "weight '%s' has no constant shape",
+                        weight.keys[0].c_str());
+    }
+    out[d] = range.lo;
+  }
   return {};
 }
 
@@ -238,21 +165,6 @@ std::vector<bool> weights_needing_f32(const Graph& graph) {
     }
   }
   return needs;
-}
-
-// Whether each of Graph::weights is the first operand of a product.
-static std::vector<bool> weights_in_products(const Graph& graph) {
-  std::vector<bool> in_product(graph.values.size(), false);
-  for (const Call& call : graph.calls) {
-    if (call.op == Op::MulMat) {
-      in_product[call.inputs[0]] = true;
-    }
-  }
-  std::vector<bool> result;
-  for (const Weight& weight : graph.weights) {
-    result.push_back(in_product[weight.value]);
-  }
-  return result;
 }
 
 Status WeightStore::pack(size_t weight) {
@@ -298,86 +210,23 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map, bool pack,
   std::vector<Interval> ranges;
   EG_RETURN_IF_ERROR(bounds(graph.exprs, graph.symbols, ranges));
 
-  Complaints complaints;
+  WeightComplaints complaints;
   for (size_t i = 0; i < n_weights; ++i) {
     const Weight& weight = graph.weights[i];
     const Value& value = graph.values[weight.value];
-    std::array<int64_t, 4> declared{};
-    for (size_t d = 0; d < 4; ++d) {
-      const Interval& range = ranges[value.ne[d]];
-      if (!range.is_constant()) {
-        return make_error(StatusCode::InvalidProgram, "weight '%s' has no constant shape",
-                          weight.keys[0].c_str());
-      }
-      declared[d] = range.lo;
-    }
-
-    std::optional<FreeableBuffer> bytes;
-    const std::string* key = nullptr;
-    for (const std::string& candidate : weight.keys) {
-      if (auto found = map != nullptr
-                           ? map->get_data(candidate)
-                           : executorch::runtime::Result<FreeableBuffer>(Error::NotFound);
-          found.ok()) {
-        bytes.emplace(std::move(found.get()));
-        key = &candidate;
-        break;
-      }
-    }
-    if (!bytes) {
-      complaints.missing(weight);
+    std::array<int64_t, 4> ne{};
+    EG_RETURN_IF_ERROR(constant_extents(weight, value, ranges, ne));
+    std::optional<WeightSource> source =
+        find_weight(weight, value.dtype, ne, needs_f32[i], map, complaints);
+    if (!source) {
       continue;
     }
-
-    const std::optional<Shape> described = read_descriptor(*map, *key);
-    Shape shape{.type = GGML_TYPE_COUNT, .ne = declared};
-    if (described) {
-      if (described->ne != declared) {
-        complaints.mismatch("'" + *key + "' is " +
-                            describe(ggml_type_name(described->type), described->ne) +
-                            ", expected " + describe("", declared));
-        continue;
-      }
-      shape.type = described->type;
-    } else if (value.dtype != kDtypeFromFile) {
-      shape.type = static_cast<ggml_type>(value.dtype);
-    } else if (const auto type = read_layout_type(*map, *key)) {
-      shape.type = *type;
-    } else if (Shape f32{.type = GGML_TYPE_F32, .ne = declared};
-               byte_count(f32) == static_cast<int64_t>(bytes->size())) {
-      shape.type = GGML_TYPE_F32;
-    } else {
-      complaints.mismatch("'" + *key + "' has " + std::to_string(bytes->size()) +
-                          " bytes of an unknown type, expected " + describe("", declared));
-      continue;
-    }
-
-    const bool declared_f32 = value.dtype == GGML_TYPE_F32;
-    const bool convert = shape.type != GGML_TYPE_F32 && (needs_f32[i] || declared_f32) &&
-                         shape.type != GGML_TYPE_I32;
-    const bool is_float_data = ggml_get_type_traits(shape.type)->to_float != nullptr;
-    const bool type_fits = value.dtype == kDtypeFromFile || value.dtype == shape.type ||
-                           (declared_f32 && is_float_data);
-    if (!type_fits || (convert && !is_float_data)) {
-      complaints.mismatch("'" + *key + "' is " + ggml_type_name(shape.type) + ", expected " +
-                          (value.dtype == kDtypeFromFile
-                               ? "floating point"
-                               : ggml_type_name(static_cast<ggml_type>(value.dtype))));
-      continue;
-    }
-    const bool whole_rows = shape.ne[0] % ggml_blck_size(shape.type) == 0;
-    if (!whole_rows || byte_count(shape) != static_cast<int64_t>(bytes->size())) {
-      complaints.mismatch("'" + *key + "' has " + std::to_string(bytes->size()) +
-                          " bytes, expected " + describe(ggml_type_name(shape.type), declared) +
-                          " (" + std::to_string(whole_rows ? byte_count(shape) : 0) + " bytes)");
-      continue;
-    }
-    std::shared_ptr<const WeightData> data;
-    EG_RETURN_IF_ERROR(share(std::move(*bytes), shape, convert, out.stats_, data));
-    ggml_tensor* tensor = ggml_new_tensor(out.context_.get(), convert ? GGML_TYPE_F32 : shape.type,
-                                          4, declared.data());
+    const ggml_type type = source->to_f32 ? GGML_TYPE_F32 : source->type;
+    ggml_tensor* tensor = ggml_new_tensor(out.context_.get(), type, 4, ne.data());
     // Never empty: ggml would name leaves while building, and weights are shared.
-    ggml_format_name(tensor, "w:%s", key->c_str());
+    ggml_format_name(tensor, "w:%s", source->key->c_str());
+    std::shared_ptr<const WeightData> data;
+    EG_RETURN_IF_ERROR(share(*std::move(source), out.stats_, data));
     tensor->data = const_cast<void*>(data->data());
     out.tensors_.push_back(tensor);
     out.data_.push_back(std::move(data));
