@@ -208,7 +208,11 @@ class Program {
   static std::optional<std::string> read_line() {
     std::fputs("> ", stderr);
     std::string line;
-    return std::getline(std::cin, line) ? std::optional(std::move(line)) : std::nullopt;
+    if (!std::getline(std::cin, line)) {
+      std::fputs("\n", stderr);
+      return std::nullopt;
+    }
+    return line;
   }
 
   RunnerStatus answer(const std::string& question, StopReason& reason) {

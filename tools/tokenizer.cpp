@@ -3,7 +3,6 @@
 #include <llama.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -31,12 +30,6 @@ void collect_errors(ggml_log_level level, const char* text, void* user_data) {
   }
 }
 
-void print_errors(ggml_log_level level, const char* text, void*) {
-  if (level == GGML_LOG_LEVEL_ERROR) {
-    std::fputs(text, stderr);
-  }
-}
-
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') {
     text.pop_back();
@@ -53,14 +46,17 @@ std::string one_line(std::string text) {
 void Tokenizer::FreeModel::operator()(llama_model* model) const { llama_model_free(model); }
 
 RunnerStatus Tokenizer::load(const std::string& gguf, std::unique_ptr<Tokenizer>& out) {
+  // libllama and the runtime share ggml, and so the place where its log goes.
+  ggml_log_callback log = nullptr;
+  void* log_data = nullptr;
+  llama_log_get(&log, &log_data);
   Complaints complaints;
   llama_log_set(collect_errors, &complaints);
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
   std::unique_ptr<Tokenizer> tokenizer(new Tokenizer());
   tokenizer->model_.reset(llama_model_load_from_file(gguf.c_str(), params));
-  // Its remarks on a file that it reads are of no use to who runs a model.
-  llama_log_set(print_errors, nullptr);
+  llama_log_set(log, log_data);
   if (tokenizer->model_ == nullptr) {
     return runner_error(
         et::Error::InvalidExternalData, "libllama cannot read the tokenizer of '%s': %s",

@@ -131,12 +131,12 @@ def with_eos(model: Model, token: int, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> Model:
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """SmolLM2-135M-Instruct, exported with a context of 512."""
     try:
         path = fetch_smollm2()
     except FetchError as error:
         pytest.skip(str(error))
-    pte = path.with_name("test-programs-smollm2.pte")
+    pte = tmp_path_factory.mktemp("smollm2") / "smollm2.pte"
     export_gguf_to_pte(path, pte, GGUFExportConfig(max_seq_len=512, forward_all=False))
     return Model(pte, path)

@@ -196,12 +196,19 @@ class TestConversation:
 
     @pytest.mark.network
     def test_smollm2_remembers_and_reuses_its_cache(self, run_llm: Program, smollm2: Model) -> None:
-        talk = run_llm(
-            *(smollm2.pte, "--gguf", smollm2.gguf, "-n", 48, "--stats"),
-            stdin="My name is Alice. Please remember it.\nWhat is my name?\n",
-        )
+        questions = ("What is the capital of France?", "And what is the capital of Italy?")
+        arguments = (smollm2.pte, "--gguf", smollm2.gguf, "-n", 32, "--stats")
+        talk = run_llm(*arguments, stdin="\n".join(questions) + "\n")
         assert talk.code == 0, talk.err
-        assert "Alice" in talk.out.splitlines()[-1]
+        first, second = talk.out.splitlines()
+        # The same answer as to the whole conversation in one piece.
+        turns = (("user", questions[0]), ("assistant", first), ("user", questions[1]))
+        whole = "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns)
+        prompt = whole + "<|im_start|>assistant\n"
+        alone = run_llm(*arguments, "--no-chat-template", "-p", prompt)
+        assert second == alone.out.rstrip("\n")
+        assert "Paris" in first
+        assert "Rome" in second
         reused = [int(n) for n in re.findall(r"reused: (\d+) tokens", talk.err)]
         prompts = [int(n) for n in re.findall(r"\[prompt: (\d+) tokens", talk.err)]
         assert len(reused) == len(prompts) == 2
