@@ -83,8 +83,10 @@ ggml_tensor* build_op(OpContext& op) {
 }
 
 size_t tensors_per_call(Op op) {
-  const bool is_coarse = op == Op::Attention || op == Op::UpdateAndAttend;
-  return is_coarse ? 48 : 10;
+  if (op == Op::Attention || op == Op::UpdateAndAttend) {
+    return 48;
+  }
+  return op == Op::Conv2d ? 10 : 4;
 }
 
 }  // namespace executorch_ggml
