@@ -276,6 +276,19 @@ class LoadedProgram:
         with self._lock:
             _check(self._api.eg_restore_session(self._open(), os.fsencode(path)))
 
+    def fork_into(self, other: LoadedProgram) -> None:
+        """Copy this session's state over that of ``other``, a load of the same program.
+
+        Both must have loaded the same methods.
+        """
+        if other is self:
+            return
+        # One order for all threads, so that two forks in opposite directions cannot wait
+        # for each other.
+        first, second = sorted((self, other), key=id)
+        with first._lock, second._lock:
+            _check(self._api.eg_fork(self._open(), other._open()))
+
     @property
     def session_name(self) -> str:
         with self._lock:

@@ -103,6 +103,22 @@ class GGUFModule:
         """Forget the tokens at ``position`` and later."""
         self._program.rewind(position)
 
+    def fork_into(self, other: GGUFModule) -> None:
+        """Make ``other``, a second load of the same files, continue from this one's tokens."""
+        self._program.fork_into(other._program)
+
+    def save_session(self, path: PathLike) -> None:
+        """Write the cached tokens to a file."""
+        self._program.save_session(path)
+
+    def restore_session(self, path: PathLike) -> None:
+        """Continue from a file that :meth:`save_session` wrote.
+
+        Raises:
+            RuntimeApiError: the file is damaged or of another program.
+        """
+        self._program.restore_session(path)
+
     @property
     def used_positions(self) -> int:
         """Positions that the cache holds."""

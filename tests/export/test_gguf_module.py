@@ -118,6 +118,29 @@ def test_two_modules_do_not_disturb_each_other(
         torch.testing.assert_close(_step(module, ids[:, 5:], 5), alone, rtol=0, atol=1e-4)
 
 
+def test_sessions_fork_and_come_back_from_a_file(
+    module: GGUFModule, qwen3: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ids = _ids(9)
+    whole = _step(module, ids, 0)
+    module.reset()
+    _step(module, ids[:, :5], 0)
+    module.save_session(tmp_path / "session")
+    with GGUFModule(*qwen3, n_threads=2, cache_type="f32") as other:
+        module.fork_into(other)
+        assert other.used_positions == 5
+        torch.testing.assert_close(_step(other, ids[:, 5:], 5), whole, rtol=0, atol=1e-4)
+        assert module.used_positions == 5
+        other.reset()
+        other.restore_session(tmp_path / "session")
+        torch.testing.assert_close(_step(other, ids[:, 5:], 5), whole, rtol=0, atol=1e-4)
+
+
+def test_unknown_option_is_refused(qwen3: tuple[Path, Path]) -> None:
+    with pytest.raises(RuntimeApiError, match="n_thread"):
+        GGUFModule(*qwen3, n_thread=2)
+
+
 def test_wrong_inputs_name_the_problem_and_lose_nothing(module: GGUFModule) -> None:
     ids = _ids(6)
     whole = _step(module, ids, 0)
