@@ -21,7 +21,7 @@ using ExprId = uint32_t;
 using ValueId = uint32_t;
 inline constexpr uint32_t kAbsent = std::numeric_limits<uint32_t>::max();
 
-// dtype of a weight whose type the file tells.
+// dtype of a weight whose type the file tells, and of its reshape, permute and cont.
 inline constexpr uint8_t kDtypeFromFile = 255;
 
 enum class ExprOp : uint8_t { Const, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max };

@@ -213,13 +213,14 @@ class GraphVerifier {
     return {};
   }
 
-  Status define(ValueId id, Origin origin, ValueId root) {
+  Status define(ValueId id, Origin origin, ValueId root, bool may_be_from_file = false) {
     EG_RETURN_IF_ERROR(check_value(id));
     if (definitions_[id].origin != Origin::None) {
       return EG_INVALID("it defines value %" PRIu32 " a second time", id);
     }
-    if (graph_.values[id].dtype == kDtypeFromFile && origin != Origin::Weight) {
-      return EG_INVALID("value %" PRIu32 " takes its type from a file, which only a weight can do",
+    if (graph_.values[id].dtype == kDtypeFromFile && !may_be_from_file) {
+      return EG_INVALID("value %" PRIu32
+                        " takes its type from a file, which only a weight or a rearranged one can",
                         id);
     }
     definitions_[id] = {origin, root};
@@ -302,7 +303,7 @@ class GraphVerifier {
   }
 
   Status weight(const Weight& w) {
-    EG_RETURN_IF_ERROR(define(w.value, Origin::Weight, w.value));
+    EG_RETURN_IF_ERROR(define(w.value, Origin::Weight, w.value, true));
     if (w.keys.empty()) {
       return EG_INVALID("it has no key");
     }
@@ -410,10 +411,16 @@ class GraphVerifier {
     }
     const ValueId root = info->is_view ? definitions_[c.inputs[0]].root : kAbsent;
     for (const ValueId id : c.outputs) {
-      EG_RETURN_IF_ERROR(
-          locate_error(define(id, Origin::Call, root == kAbsent ? id : root), "result"));
+      EG_RETURN_IF_ERROR(locate_error(
+          define(id, Origin::Call, root == kAbsent ? id : root, keeps_type_of_file(c)), "result"));
     }
     return {};
+  }
+
+  // Whether the result is a weight of the file's type, rearranged.
+  bool keeps_type_of_file(const Call& c) const {
+    const bool rearranges = c.op == Op::Reshape || c.op == Op::Permute || c.op == Op::Cont;
+    return rearranges && graph_.values[c.inputs[0]].dtype == kDtypeFromFile;
   }
 
   // Optional operands at the end may be left out or marked absent.

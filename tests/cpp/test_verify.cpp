@@ -150,7 +150,11 @@ const Case kCases[] = {
      "value 6 is defined by no input, weight, state or call"},
     {"ValueFromFileThatIsAResult", linear_program,
      [](Graph& g) { g.values[4].dtype = kDtypeFromFile; },
-     "call 1 (mul_mat): result: value 4 takes its type from a file, which only a weight can do"},
+     "call 1 (mul_mat): result: value 4 takes its type from a file, which only a weight or a "
+     "rearranged one can"},
+    {"ValueFromFileThatIsRearrangedFromNone", decoder_program,
+     [](Graph& g) { g.values[call_of(g, Op::Reshape).outputs[0]].dtype = kDtypeFromFile; },
+     "(reshape): result: value 4 takes its type from a file"},
     {"ValueFromFileThatIsAState", stateful_program,
      [](Graph& g) { g.values[2].dtype = kDtypeFromFile; }, "value 2 takes its type from a file"},
 
@@ -412,6 +416,17 @@ TEST(VerifyProgram, TakesAnEmptyTensor) {
   Program program = linear_program();
   program.graphs[0].values[2].ne[1] = number(program.graphs[0], 0);
   EXPECT_TRUE(verify_program(program).ok());
+}
+
+TEST(VerifyProgram, TakesRearrangedWeightsOfTheFilesType) {
+  testing::GraphWriter g;
+  const ValueId w = g.weight({kDtypeFromFile, {8, 4}}, {"w"});
+  const ValueId turned = g.call(Op::Permute, {w}, {kDtypeFromFile, {4, 8}}, {1, 0, 2, 3});
+  const ValueId copied = g.call(Op::Cont, {turned}, {kDtypeFromFile, {4, 8}});
+  const ValueId x = g.input(testing::f32({4, 1}));
+  g.output(g.call(Op::MulMat, {copied, x}, testing::f32({8, 1})));
+  const Status status = verify_program(g.program());
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 // As of a dim that was exported without a maximum; what fits is known per call.
