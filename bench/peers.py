@@ -29,6 +29,7 @@ def build_llama_cpp(progress: Callable[[str], None]) -> Path:
             "-DBUILD_SHARED_LIBS=OFF",
             "-DLLAMA_CURL=OFF",
         ]
+        options.append(f"-DCMAKE_PROJECT_INCLUDE={Path(__file__).with_name('llama_cpp.cmake')}")
         options += [f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "SERVER")]
         subprocess.run([cmake, "-S", SOURCES, "-B", BUILD, *options], check=True)
         targets = ["llama-bench", "llama-quantize"]

@@ -9,8 +9,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from torch.export import export
 
-from executorch_ggml import GgmlPartitioner
-from executorch_ggml._library import load_library
+from executorch_ggml import GgmlPartitioner, load_library
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from executorch_ggml._library import load_library
     from executorch_ggml.backend import GgmlBackend
     from executorch_ggml.export import to_edge_rewrite_and_lower
     from executorch_ggml.options import GgmlOptions, KVCacheOptions
@@ -26,6 +27,7 @@ _HOMES = {
     "KVCacheOptions": "options",
     "NotDelegatedError": "partitioner",
     "Rejection": "report",
+    "load_library": "_library",
     "to_edge_rewrite_and_lower": "export",
 }
 
@@ -37,6 +39,7 @@ __all__ = [
     "KVCacheOptions",
     "NotDelegatedError",
     "Rejection",
+    "load_library",
     "to_edge_rewrite_and_lower",
 ]
 
