@@ -43,9 +43,11 @@ struct RuntimeOptions {
 
   bool device_is_cpu() const;
 
-  // Whether attention uses ggml's flash form, which also fixes the layout of
-  // cached values: asked for, else needed (Q8_0), else best for the device.
+  // Whether attention over a cache uses ggml's flash form, which also fixes the
+  // layout of cached values: asked for, else where the cache is rounded anyway.
   bool use_flash_attention() const;
+  // The same for attention without a cache, which stays exact F32 on the CPU.
+  bool use_flash_without_cache() const;
 };
 
 // Returns the variable's text, or nullopt when it is not set.

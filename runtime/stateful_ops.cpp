@@ -277,7 +277,7 @@ ggml_tensor* build_attention(OpContext& op) {
                   describe(*mask).c_str(), nk, nq))) {
     return nullptr;
   }
-  const bool flash = op.options().use_flash_attention();
+  const bool flash = op.options().use_flash_without_cache();
   if (op.flag(param::kCausal)) {
     if (!op.expect(nk >= nq, "causal attention of %" PRId64 " queries over %" PRId64 " keys", nq,
                    nk)) {

@@ -50,9 +50,7 @@ RunnerStatus LlmModel::resolve(const LlmConfig& config, RunnerConfig& out) {
   set_number(option::kContext, config.context);
   set(option::kCacheType, config.cache_type);
   set(option::kDevice, config.device);
-  if (config.flash_attention) {
-    out.options.emplace_back(option::kFlashAttention, "true");
-  }
+  set(option::kFlashAttention, config.flash_attention);
   // As the backend will resolve them, variables included: what is reported is what is used.
   std::vector<OptionSetting> settings;
   for (const auto& [key, value] : out.options) {

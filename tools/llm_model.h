@@ -26,7 +26,7 @@ struct LlmConfig {
   std::optional<int64_t> context;         // positions
   std::optional<std::string> cache_type;  // f32, f16, q8_0
   std::optional<std::string> device;
-  bool flash_attention = false;  // false: left to the runtime
+  std::optional<std::string> flash_attention;  // "on" or "off"
 };
 
 class LlmModel {

@@ -17,7 +17,9 @@ LlmConfig ModelArgs::config() const {
   if (!cache_type.empty()) {
     config.cache_type = cache_type;
   }
-  config.flash_attention = flash_attention;
+  if (!flash_attention.empty()) {
+    config.flash_attention = flash_attention;
+  }
   return config;
 }
 
@@ -31,7 +33,8 @@ void add_model_options(ArgParser& parser, ModelArgs& args) {
                 args.context, {1, std::numeric_limits<int32_t>::max()});
   parser.choice("--cache-type", "type of cached keys and values (default: f16)",
                 {"f32", "f16", "q8_0"}, args.cache_type);
-  parser.flag("--flash-attention", "use ggml's flash attention", args.flash_attention);
+  parser.choice("--flash-attention", "ggml's flash attention (default: on, off for an f32 cache)",
+                {"on", "off"}, args.flash_attention);
   parser.text("--device", "NAME", "ggml device to compute on (default: cpu)", args.device);
 }
 

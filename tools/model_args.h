@@ -16,7 +16,7 @@ struct ModelArgs {
   std::optional<int64_t> context;
   std::optional<std::string> device;
   std::string cache_type;  // empty: not given
-  bool flash_attention = false;
+  std::string flash_attention;  // empty: not given
 
   LlmConfig config() const;
 };

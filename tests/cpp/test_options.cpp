@@ -53,7 +53,8 @@ TEST(Options, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(options.n_threads, physical_core_count());
   EXPECT_EQ(options.device, "cpu");
   EXPECT_EQ(options.cache_type, CacheType::F16);
-  EXPECT_FALSE(options.use_flash_attention());
+  EXPECT_TRUE(options.use_flash_attention());
+  EXPECT_FALSE(options.use_flash_without_cache());
   EXPECT_EQ(options.context, 0);
   EXPECT_TRUE(options.graph_cache);
   EXPECT_FALSE(options.profile);
@@ -121,6 +122,7 @@ TEST(Options, UnknownCompileSpecsBelongToTheExporter) {
 
 TEST(Options, AQuantizedCacheBringsFlashAttentionAndRefusesItsAbsence) {
   EXPECT_TRUE(resolved({{option::kCacheType, std::string("q8_0")}}).use_flash_attention());
+  EXPECT_FALSE(resolved({{option::kCacheType, std::string("f32")}}).use_flash_attention());
   mentions(error_of({{option::kCacheType, std::string("q8_0")}, {option::kFlashAttention, false}}),
            {"q8_0", "flash_attention", "exclude"});
 }

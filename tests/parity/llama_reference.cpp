@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   params.n_ubatch = params.n_ctx;
   params.n_threads = 1;
   params.n_threads_batch = 1;
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_AUTO;
   const std::unique_ptr<llama_context, Deleter> context(llama_init_from_model(model.get(), params));
   if (!context) {
     fail("cannot make a context");

@@ -28,9 +28,12 @@ inline constexpr char kNumThreads[] = "n_threads";
 // Name of a ggml device. string; default "cpu". Variable: GGML_BACKEND_DEVICE.
 inline constexpr char kDevice[] = "device";
 
-// Use ggml's flash attention. bool; default: on for other devices than the CPU
-// and for a Q8_0 cache, else off. It also fixes how a cache stores its values, so
-// all methods of a session must agree. Variable: GGML_FLASH_ATTENTION.
+// Use ggml's flash attention. bool; default on the CPU: on over an F16 or Q8_0
+// cache, off (exact F32) over an F32 cache and without a cache; on other devices:
+// on. It is the faster form for prompts and short contexts; on the CPU the plain
+// form decodes faster from some thousand positions on. It also fixes how a cache
+// stores its values, so all methods of a session must agree. Variable:
+// GGML_FLASH_ATTENTION.
 inline constexpr char kFlashAttention[] = "flash_attention";
 
 // Type of cached keys and values. "f32", "f16" (default) or "q8_0"; q8_0 needs
