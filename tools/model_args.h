@@ -15,7 +15,7 @@ struct ModelArgs {
   std::optional<int64_t> threads;
   std::optional<int64_t> context;
   std::optional<std::string> device;
-  std::string cache_type;  // empty: not given
+  std::string cache_type;       // empty: not given
   std::string flash_attention;  // empty: not given
 
   LlmConfig config() const;
