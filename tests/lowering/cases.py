@@ -160,8 +160,8 @@ VIEWS = [
         "scale",
     ),
     fn("slice_of_slice", lambda x: x[1:4, 1:3] + 1, (r(5, 4),), "view", "cont", "scale"),
-    fn("select", lambda x: x[:, 2] + 1, (r(3, 5),), "view", "cont", "reshape", "scale"),
-    fn("select_last", lambda x: x[-1] + 1, (r(3, 5),), "view", "reshape", "scale"),
+    fn("select", lambda x: x[:, 2] + 1, (r(3, 5),), "view", "permute", "cont", "scale"),
+    fn("select_last", lambda x: x[-1] + 1, (r(3, 5),), "view", "scale"),
     fn("cat_rows", lambda x, y: torch.cat([x, y]) + 1, (r(2, 5), r(3, 5)), "concat", "scale"),
     fn(
         "cat_columns", lambda x, y: torch.cat([x, y], -1) + 1, (r(2, 3), r(2, 5)), "concat", "scale"
