@@ -233,12 +233,22 @@ def lower_node(context: LoweringContext, node: fx.Node) -> Lowered:
     function = find_lowering(node)
     if function is None:
         raise Unsupported(f"no lowering for {op_name(node.target)}")
+    if any(_is_empty(n) for n in (node, *node.all_input_nodes)):
+        raise Unsupported("a tensor without elements")  # ggml asserts that there are some
     handle = node.meta.get("debug_handle", 0)
     context.debug_handle = handle if isinstance(handle, int) else 0
     try:
         return function(context, node)
     except IRError as error:
         raise Unsupported(str(error)) from error
+
+
+def _is_empty(node: fx.Node) -> bool:
+    """Whether a node's tensor has a dim that is always 0."""
+    fake = node.meta.get("val")
+    return isinstance(fake, torch.Tensor) and any(
+        isinstance(size, int) and size == 0 for size in fake.shape
+    )
 
 
 def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:

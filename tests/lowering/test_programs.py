@@ -268,6 +268,21 @@ def test_unsupported_ops_fall_back_around_the_delegates() -> None:
     torch.testing.assert_close(actual, module(x), rtol=1e-4, atol=1e-5)
 
 
+def test_empty_tensors_stay_with_executorch() -> None:
+    class Empty(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return torch.cat([x, y]).exp()
+
+    x, y = torch.zeros(0, 4), torch.randn(2, 4)
+    lowered = lower(Empty(), (x, y))
+    (report,) = lowered.partitioner.reports
+    assert ("aten.cat.default", "a tensor without elements") in [
+        (r.op, r.reason) for r in report.rejections
+    ]
+    (actual,) = run_runtime(lowered, (x, y))
+    torch.testing.assert_close(actual, y.exp())
+
+
 def test_dynamic_lengths_4_1_4_and_one_past_the_bound() -> None:
     module = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 4)).eval()
     length = Dim("length", min=1, max=8)
