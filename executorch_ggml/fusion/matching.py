@@ -17,6 +17,7 @@ _CASTS = (
     "aten._to_copy.default",
     "dim_order_ops._to_dim_order_copy.default",
     "aten.to.dtype",
+    "aten.to.device",
     "aten.clone.default",
     "aten.alias_copy.default",
     "dim_order_ops._clone_dim_order.default",

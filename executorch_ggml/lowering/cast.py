@@ -18,6 +18,7 @@ _SMALL_INTEGERS = (torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool
     "aten._to_copy.default",
     "aten.to.dtype",
     "aten.to.dtype_layout",
+    "aten.to.device",
     "aten.type_as.default",
     "dim_order_ops._to_dim_order_copy.default",
 )

@@ -230,6 +230,30 @@ def test_gguf_blocks_are_multiplied_without_being_unpacked() -> None:
     assert (actual - expected).norm() / expected.norm() < 0.01
 
 
+def test_gguf_blocks_are_an_embedding_table() -> None:
+    from executorch.extension.llm.export.gguf import ExportableGGUFTensor
+
+    generator = torch.Generator().manual_seed(1)
+    blocks = torch.randint(0, 255, (9, 210), generator=generator, dtype=torch.uint8)
+    blocks[:, 208:] = torch.tensor([0x00, 0x20], dtype=torch.uint8)  # the scale: 2^-7
+
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.Parameter(blocks, requires_grad=False)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            table = torch.ops.torchao.dequantize_gguf(self.blocks, "q6_k", torch.float32)
+            return F.embedding(ids, table)
+
+    ids = torch.tensor([8, 0, 3])
+    lowered = lower(Table(), (ids,))
+    assert lowered.ops == ["get_rows"]
+    (actual,) = run_runtime(lowered, (ids,))
+    table = ExportableGGUFTensor.from_raw(blocks, "q6_k", torch.float32).dequantize(torch.float32)
+    torch.testing.assert_close(actual, table[ids])
+
+
 def test_strict_names_what_is_left_out_and_where() -> None:
     class Comparison(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
