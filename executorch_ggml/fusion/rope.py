@@ -170,7 +170,7 @@ def _fuse(program: ExportedProgram, node: fx.Node, x: fx.Node, angles: _Angles) 
         node,
         torch.ops.ggml.rope.default,
         skip_casts(x),
-        angles.positions,
+        _flat(angles.positions, node),
         factors,
         n_dims,
         "neox",
@@ -182,6 +182,17 @@ def _fuse(program: ExportedProgram, node: fx.Node, x: fx.Node, angles: _Angles) 
         1.0,
         0,
     )
+
+
+def _flat(positions: fx.Node, before: fx.Node) -> fx.Node:
+    """Positions as the op takes them, in one dim."""
+    fake = positions.meta["val"]
+    if fake.dim() == 1:
+        return positions
+    with before.graph.inserting_before(before):
+        flat = before.graph.call_function(torch.ops.aten.view.default, (positions, [-1]))
+    flat.meta["val"] = fake.view(-1)
+    return flat
 
 
 def _rounded(base: float) -> float:
