@@ -130,6 +130,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND EXISTS "${_mmq}")
 endif()
 unset(_mmq)
 
+# ggml's debug assertions refuse NaN, which a program may well compute.
+foreach(_target ggml-base ggml-cpu)
+  target_compile_definitions(${_target} PRIVATE NDEBUG)
+endforeach()
+unset(_target)
+
 add_library(eg_ggml INTERFACE)
 target_link_libraries(eg_ggml INTERFACE ggml)
 target_include_directories(
