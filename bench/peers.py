@@ -13,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "third-party" / "llama.cpp"
 BUILD = ROOT / ".cache" / "peers" / "llama.cpp"
+#: Measured runs of a process, averaged: a single one is too noisy on a shared machine.
+REPEATS = 3
 
 
 def build_llama_cpp(progress: Callable[[str], None]) -> Path:
@@ -50,7 +52,7 @@ def llama_bench(
         "-n",
         str(decode),
     ]
-    command += ["-t", str(threads), "-r", "1", "-o", "json"]
+    command += ["-t", str(threads), "-r", str(REPEATS), "-o", "json"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures: dict[str, float] = {}
     for row in json.loads(output):
@@ -68,7 +70,7 @@ def benchmark_llm(
     for name, lengths in (("prefill", (prompt, 0)), ("decode", (0, decode))):
         command: list[str | Path] = [binary, program, "--gguf", model, "--threads", str(threads)]
         command += ["--prompt-len", str(lengths[0]), "--n-decode", str(lengths[1])]
-        command += ["--repeat", "1", "--json"]
+        command += ["--repeat", str(REPEATS), "--json"]
         run = subprocess.run(command, check=True, capture_output=True, text=True)
         report = json.loads(run.stdout)
         figures[name] = float(report[name]["tokens_per_second"]["mean"])
