@@ -11,15 +11,10 @@ from executorch_ggml.lowering.elementwise import add_values
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
-def _weight_operand(ctx: LoweringContext, value: Value) -> Value:
-    """``mul_mat`` wants adjacent rows in its first operand; BF16/F16 and quantized are fine."""
-    return ctx.rows(value)
-
-
 def product(ctx: LoweringContext, x: Tensor, w_transposed: Value) -> Value:
     """``x @ w`` where ``w_transposed`` has the contracted dim as ``ne[0]``."""
     x = ctx.as_f32(x)
-    return ctx.call("mul_mat", _weight_operand(ctx, w_transposed), ctx.rows(x.value))
+    return ctx.call("mul_mat", ctx.rows(w_transposed), ctx.rows(x.value))
 
 
 @lowering("aten.linear.default")

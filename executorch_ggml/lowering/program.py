@@ -272,26 +272,25 @@ def _add_outputs(program: ExportedProgram, graph: Graph, context: LoweringContex
             mutations.append((state, tensor))
             continue
         value = context.contiguous(tensor.value)
-        if mutations or any(s.kind is OutputKind.BUFFER_MUTATION for s in specs):
-            value = _detach_from_state(context, value)
+        if program.graph_signature.buffers_to_mutate:
+            value = _detached(context, value)
         if value.type.dtype not in (DType.F32, DType.I32):
             value = context.as_f32(Tensor(value, tensor.shape, tensor.dtype)).value
         graph.output(value, int(scalar_type_enum(tensor.dtype)), tensor.shape)
-    # Reads of an old value may follow in the list of mutations: copy them all first.
+    # Every old value that is read is copied before the first state changes.
     pending = [
-        (state, _next_value(context, state, tensor, many=len(mutations) > 1))
+        (state, _detached(context, tensor.value))
         for state, tensor in mutations
+        if not _is_written_in_place(tensor.value, state)
     ]
     for state, value in pending:
-        if _root(value) is not state:
-            context.call("assign", state, value)
+        context.call("assign", state, value)
 
 
-def _next_value(context: LoweringContext, state: Value, tensor: Tensor, many: bool) -> Value:
-    value = tensor.value
-    if many and _root(value).kind is ValueKind.STATE and _root(value) is not state:
-        return context.call("cont", value)
-    return value
+def _is_written_in_place(value: Value, state: Value) -> bool:
+    """Whether a buffer's next value is its own memory, as a call left it there."""
+    wrote = value.producer is not None and value.producer.op.has_side_effect
+    return value is state or (wrote and _root(value) is state)
 
 
 def _root(value: Value) -> Value:
@@ -303,8 +302,8 @@ def _root(value: Value) -> Value:
     return value
 
 
-def _detach_from_state(context: LoweringContext, value: Value) -> Value:
-    """An output that shows state memory is copied before the state changes."""
+def _detached(context: LoweringContext, value: Value) -> Value:
+    """A value that shows state memory is copied before the state changes."""
     if _root(value).kind is not ValueKind.STATE:
         return value
     return context.call("cont", value)

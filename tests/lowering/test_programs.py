@@ -156,6 +156,28 @@ def test_buffers_may_swap() -> None:
             torch.testing.assert_close(actual, wanted)
 
 
+class _Turn(nn.Module):
+    """A buffer whose next value is itself, seen another way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("square", torch.arange(9.0).view(3, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x + self.square
+        self.square.copy_(self.square.t().clone())
+        return y
+
+
+def test_a_buffer_may_become_a_view_of_itself() -> None:
+    module, eager = _Turn(), _Turn()
+    lowered = lower(module, (torch.ones(3, 3),))
+    for _ in range(3):
+        x = torch.randn(3, 3)
+        (actual,) = run_runtime(lowered, (x,))
+        torch.testing.assert_close(actual, eager(x))
+
+
 class _Outputs(nn.Module):
     """The same tensor twice, a view of it, and a constant."""
 
