@@ -297,21 +297,40 @@ class LoweringContext:
         return self._permute_axes(value, axes)
 
     def permuted(self, tensor: Tensor, dims: Sequence[int]) -> Tensor:
-        """Torch permutation of any rank that folds onto four axes."""
+        """Torch permutation of any rank."""
         shape = tuple(tensor.shape[d] for d in dims)
         if tensor.rank <= MAX_RANK:
             return Tensor(self.permute(tensor.value, dims), shape, tensor.dtype)
-        source = kept_dims(tensor.shape)
-        target = [dims[i] for i in kept_dims(shape)]
-        axes: dict[int, int] = {}
-        for d in source:
-            if d in target:
-                axes[len(source) - 1 - source.index(d)] = len(target) - 1 - target.index(d)
-        free = iter(t for t in range(4) if t not in axes.values())
-        value = self._permute_axes(
-            tensor.value, [axes[i] if i in axes else next(free) for i in range(4)]
-        )
-        return Tensor(value, shape, tensor.dtype)
+        # Dims that stay neighbours move as one; those of size 1 need not move.
+        blocks: list[list[int]] = []
+        for d in (d for d in dims if not dims_equal(tensor.shape[d], 1)):
+            between = range(blocks[-1][-1] + 1, d) if blocks and blocks[-1][-1] < d else None
+            if between is not None and all(dims_equal(tensor.shape[b], 1) for b in between):
+                blocks[-1].append(d)
+            else:
+                blocks.append([d])
+        sizes = [product(tensor.shape[d] for d in block) for block in blocks]
+        order = sorted(range(len(blocks)), key=lambda i: blocks[i][0])  # as they lie now
+        value = tensor.value
+        if len(blocks) <= MAX_RANK:
+            value = self.reshape(value, [sizes[i] for i in order])
+            value = self.permute(value, [order.index(i) for i in range(len(blocks))])
+        else:
+            value = self._move_blocks(value, sizes, order)
+        return Tensor(self.reshape(value, shape), shape, tensor.dtype)
+
+    def _move_blocks(self, value: Value, sizes: Sequence[Dim], order: list[int]) -> Value:
+        """Bring one block after the other to its place, each as a swap of two of four dims."""
+        for target in range(len(order)):
+            found = order.index(target)
+            if found == target:
+                continue
+            before, between = order[:target], order[target:found]
+            after = order[found + 1 :]
+            four = [product(sizes[i] for i in part) for part in (before, between, [target], after)]
+            value = self.contiguous(self.permute(self.reshape(value, four), (0, 2, 1, 3)))
+            order = [*before, target, *between, *after]
+        return value
 
     def _permute_axes(self, value: Value, axes: Sequence[int]) -> Value:
         """``ggml_permute``, composed with the permutation that made ``value``."""
@@ -333,6 +352,11 @@ class LoweringContext:
     def slice(self, tensor: Tensor, dim: int, start: Dim, length: Dim, step: int = 1) -> Value:
         """``length`` elements of ``dim`` from ``start``, ``step`` apart, as a view."""
         axis = axis_of(tensor.shape, dim)
+        if axis is None:
+            result = (*tensor.shape[:dim], length, *tensor.shape[dim + 1 :])
+            return self.reshape(
+                self.slice(self.around(tensor, dim), 1, start, length, step), result
+            )
         value = self._viewable(tensor.value, keep_rows=(axis != 0 or step == 1))
         if axis == 0 and step != 1:
             return self._strided_rows(value, start, length, step)
@@ -368,7 +392,10 @@ class LoweringContext:
     def _strided_rows(self, value: Value, start: Dim, length: Dim, step: int) -> Value:
         """Every ``step``-th element of ``ne[0]``: a view with rows of one element, copied."""
         if not dims_equal(value.ne[3], 1):
-            raise Unsupported("a stepped slice of the last of four dims")
+            rows = [value.ne[0], simplify_dim(value.ne[1] * value.ne[2] * value.ne[3]), 1, 1]
+            flat = self.call("reshape", self.contiguous(value), **_named("ne", rows))
+            picked = self._strided_rows(flat, start, length, step)
+            return self.call("reshape", picked, **_named("ne", [length, *value.ne[1:]]))
         strides = value.type.strides
         view = self.call(
             "view",
@@ -386,61 +413,81 @@ class LoweringContext:
             "reshape", self.call("cont", view), ne0=length, ne1=value.ne[1], ne2=value.ne[2], ne3=1
         )
 
+    def around(self, tensor: Tensor, dim: int) -> Tensor:
+        """The tensor as three dims ``[outer, shape[dim], inner]``, for calls along one dim."""
+        shape = tensor.shape
+        three = (product(shape[:dim]), shape[dim], product(shape[dim + 1 :]))
+        return Tensor(self.reshape(tensor.value, three), three, tensor.dtype)
+
     def aligned(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
         """The tensor with the axes of a shape that it broadcasts to."""
         if len(shape) <= MAX_RANK:
             return tensor.value
         full = (1,) * (len(shape) - tensor.rank) + tensor.shape
-        kept = kept_dims(shape)
-        if any(not dims_equal(full[d], 1) for d in range(len(full)) if d not in kept):
-            raise Unsupported(f"{len(shape)} dims")
-        return self.reshape(tensor.value, [full[d] for d in kept])
+        extents: list[Dim] = []
+        for group in folded_dims(shape):
+            if not all(dims_equal(full[d], shape[d]) for d in group) and not all(
+                dims_equal(full[d], 1) for d in group
+            ):
+                return self.broadcast_to(tensor, shape)
+            extents.append(product(full[d] for d in group))
+        return self.reshape(tensor.value, extents)
 
     def broadcast_to(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
         """Repeat the tensor to a torch shape (missing leading dims are 1)."""
         ne = extents_of(shape)
-        value = self.aligned(tensor, shape)
+        if len(shape) > MAX_RANK:
+            return self._broadcast_dim_by_dim(tensor, shape)
+        value = tensor.value
         if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
             return value
         return self.call("repeat", self.rows(value), **_named("ne", ne))
 
+    def _broadcast_dim_by_dim(self, tensor: Tensor, shape: Sequence[Dim]) -> Value:
+        full: list[Dim] = [*((1,) * (len(shape) - tensor.rank)), *tensor.shape]
+        value = tensor.value
+        for d in reversed(range(len(shape))):
+            if dims_equal(full[d], shape[d]):
+                continue
+            if not dims_equal(full[d], 1):
+                raise Unsupported(f"{tensor.shape} does not broadcast to {tuple(shape)}")
+            full[d] = shape[d]
+            outer, inner = product(full[:d]), product(full[d + 1 :])
+            value = self.reshape(value, (outer, 1, inner))
+            value = self.call("repeat", self.rows(value), ne0=inner, ne1=shape[d], ne2=outer, ne3=1)
+        return self.reshape(value, shape)
 
-def kept_dims(shape: Sequence[Dim]) -> list[int]:
-    """The torch dims that get a ggml axis: all of up to four, else without the outermost 1s.
 
-    Raises:
-        Unsupported: more than four dims that are not 1.
+def folded_dims(shape: Sequence[Dim]) -> list[list[int]]:
+    """Which torch dims share a ggml axis, outermost axis first.
+
+    Up to four dims have an axis each. Beyond that the outermost dims of size 1 are
+    dropped, and if that is not enough the outermost dims are merged into one axis:
+    elements stay in the same order, so element-wise calls need not know.
     """
     kept = list(range(len(shape)))
     while len(kept) > MAX_RANK:
         ones = [d for d in kept if dims_equal(shape[d], 1)]
         if not ones:
-            raise Unsupported(f"{len(kept)} dims that are not 1; a delegate takes {MAX_RANK}")
+            break
         kept.remove(ones[0])
-    return kept
+    extra = max(len(kept) - MAX_RANK, 0)
+    merged = [kept[: extra + 1]] if kept else []
+    return [*merged, *([d] for d in kept[extra + 1 :])]
 
 
 def extents_of(shape: Sequence[Dim]) -> tuple[Dim, Dim, Dim, Dim]:
-    """A torch shape as ggml extents.
-
-    Raises:
-        Unsupported: more than four dims that are not 1.
-    """
-    reverse = [simplify_dim(shape[d]) for d in reversed(kept_dims(shape))]
+    """A torch shape as ggml extents."""
+    groups = reversed(folded_dims(shape))
+    reverse: list[Dim] = [simplify_dim(product(shape[d] for d in group)) for group in groups]
     reverse += [1] * (MAX_RANK - len(reverse))
     return (reverse[0], reverse[1], reverse[2], reverse[3])
 
 
-def axis_of(shape: Sequence[Dim], dim: int) -> int:
-    """The ggml axis of a torch dim.
-
-    Raises:
-        Unsupported: a dim of size 1 that has no axis of its own.
-    """
-    kept = kept_dims(shape)
-    if dim not in kept:
-        raise Unsupported(f"dim {dim} of {len(shape)} dims")
-    return len(kept) - 1 - kept.index(dim)
+def axis_of(shape: Sequence[Dim], dim: int) -> int | None:
+    """The ggml axis of a torch dim; None if it shares one or was dropped."""
+    groups = folded_dims(shape)
+    return len(groups) - 1 - groups.index([dim]) if [dim] in groups else None
 
 
 def normalize_dim(dim: Any, rank: int) -> int:

@@ -196,10 +196,15 @@ def unbind(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
-def _concatenate(ctx: LoweringContext, values: list[Value], axis: int) -> Value:
-    result = values[0]
-    for value in values[1:]:
-        result = ctx.call("concat", result, value, axis=axis)
+def concatenate(ctx: LoweringContext, parts: list[Tensor], dim: int) -> Value:
+    """Tensors of one rank and dtype after each other along ``dim``."""
+    axis = axis_of(parts[0].shape, dim)
+    if axis is None or any(axis_of(p.shape, dim) != axis for p in parts):
+        parts = [ctx.around(p, dim) for p in parts]
+        axis = 1
+    result = parts[0].value
+    for part in parts[1:]:
+        result = ctx.call("concat", result, part.value, axis=axis)
     return result
 
 
@@ -212,10 +217,10 @@ def cat(ctx: LoweringContext, node: fx.Node) -> Tensor:
     parts = [p for p in parts if not (p.rank == 1 and dims_equal(p.shape[0], 0))]
     shape = ctx.output_shape(node)
     dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
-    values = [(ctx.as_f32(p) if p.is_float else p).value for p in parts]
-    if len({v.type.dtype for v in values}) > 1:
+    parts = [ctx.as_f32(p) if p.is_float else p for p in parts]
+    if len({p.value.type.dtype for p in parts}) > 1:
         raise Unsupported("a concatenation of mixed dtypes")
-    return ctx.result(node, _concatenate(ctx, values, axis_of(shape, dim)))
+    return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
 
 
 @lowering("aten.stack.default")
@@ -225,8 +230,9 @@ def stack(ctx: LoweringContext, node: fx.Node) -> Tensor:
     shape = ctx.output_shape(node)
     dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
     part_shape = (*shape[:dim], 1, *shape[dim + 1 :])
-    values = [ctx.reshape(ctx.tensor(t).value, part_shape) for t in tensors]
-    return ctx.result(node, _concatenate(ctx, values, axis_of(shape, dim)))
+    parts = [ctx.tensor(t) for t in tensors]
+    parts = [Tensor(ctx.reshape(p.value, part_shape), part_shape, p.dtype) for p in parts]
+    return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
 
 
 @lowering("aten.constant_pad_nd.default", "aten.pad.default")
