@@ -20,7 +20,7 @@ CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.c
 PYTEST_JOBS ?= $(shell j=$(JOBS); [ $$j -gt 4 ] && j=4; echo $$j)
 PYTEST := python -m pytest
 
-.PHONY: help setup build demo test check lint format cpp-test py-test asan package-test clean
+.PHONY: help setup build demo test check lint format cpp-test py-test suite asan package-test clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
@@ -51,7 +51,7 @@ check: lint build ## The everyday loop: lint, build, fast tests (under 5 minutes
 	@echo "==> Python tests (fast)"
 	@$(PYTEST) -n $(PYTEST_JOBS) -m "not slow and not network"
 
-test: lint build cpp-test py-test asan ## Everything CI runs
+test: lint build cpp-test py-test suite asan ## Everything CI runs
 
 cpp-test: build
 	@echo "==> C++ tests"
@@ -60,6 +60,9 @@ cpp-test: build
 py-test: build
 	@echo "==> Python tests (all)"
 	@$(PYTEST) -n $(PYTEST_JOBS) --durations=15
+
+suite: build ## ExecuTorch's own operator suite with our partitioner (minutes)
+	@python -m tests.suite --jobs $(PYTEST_JOBS)
 
 asan: setup ## The C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "==> building with sanitizers"

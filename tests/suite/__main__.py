@@ -17,12 +17,12 @@ from tests.suite import report
 from tests.suite.expected import EXPECTED
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / ".cache" / "suite"
+RESULTS = ROOT / "build" / "suite"
 SUITE = "executorch.backends.test.suite.operators"
 
 
-def run_suite(flow: str, pytest_arguments: list[str]) -> Path:
-    """Run one flow in two processes. Returns the report, also of a run with failures.
+def run_suite(flow: str, jobs: int, pytest_arguments: list[str]) -> Path:
+    """Run one flow in ``jobs`` processes. Returns the report, also of a run with failures.
 
     Raises:
         RuntimeError: pytest did not come as far as writing one.
@@ -30,10 +30,11 @@ def run_suite(flow: str, pytest_arguments: list[str]) -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     result = RESULTS / f"{flow}.json"
     result.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "--pyargs", SUITE, "-m", f"flow_{flow}", "-n", "2"]
+    command = [sys.executable, "-m", "pytest", "--pyargs", SUITE, "-m", f"flow_{flow}"]
+    command += ["-n", str(jobs)]
     command += ["-p", "tests.suite.plugin", "-p", "no:cacheprovider", "-q", "--tb=short"]
     command += ["--json-report", f"--json-report-file={result}", *pytest_arguments]
-    # Two processes share the cores; ggml's threads would wait for each other.
+    # The processes share the cores; ggml's threads would wait for each other.
     environment = {"GGML_N_THREADS": "1", **os.environ}
     log = result.with_suffix(".log")
     with log.open("w", encoding="utf-8") as output:
@@ -48,14 +49,16 @@ def run_suite(flow: str, pytest_arguments: list[str]) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suite", description=__doc__)
     parser.add_argument("flows", nargs="*", metavar="flow", help=f"of {', '.join(EXPECTED)}")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     own, separator, pytest_arguments = _split(sys.argv[1:])
-    flows = parser.parse_args(own).flows or list(EXPECTED)
+    options = parser.parse_args(own)
+    flows = options.flows or list(EXPECTED)
     if unknown := set(flows) - set(EXPECTED):
         parser.error(f"no flow {', '.join(sorted(unknown))}; there are {', '.join(EXPECTED)}")
     status = 0
     for flow in flows:
         print(f"==> {SUITE}, flow {flow} (minutes)", flush=True)
-        result = run_suite(flow, pytest_arguments)
+        result = run_suite(flow, options.jobs, pytest_arguments)
         check = [] if separator else ["--check"]
         status |= report.main([str(result), *check])
     return status
