@@ -153,11 +153,18 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         partitions = generate_partitions_from_list_of_nodes(
             exported_program.graph_module, op_support=_Supported(verdicts.supported)
         )
+        # Moving data alone is no reason to split a program, but no split is needed to
+        # take all of it.
+        takes_all = all(
+            node in verdicts.supported
+            for node in exported_program.graph.nodes
+            if node.op == "call_function" and _counts(node)
+        )
         tags: dict[str, DelegationSpec] = {}
         claimed: set[fx.Node] = set()
         for partition in partitions:
             nodes = _without_escaping_sizes(partition)
-            if not any(_does_work(node) for node in nodes):
+            if not takes_all and not any(_does_work(node) for node in nodes):
                 for node in nodes:
                     verdicts.reasons.setdefault(node, "nothing beside it computes anything")
                 continue

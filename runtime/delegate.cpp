@@ -232,8 +232,8 @@ Status Delegate::run_in_session(Arguments args, executorch::runtime::EventTracer
   for (const std::unique_ptr<HostFill>& fill : plan.fills) {
     EG_RETURN_IF_ERROR(fill->fill(call));
   }
-  for (const std::unique_ptr<ComputedIndexCheck>& check : plan.computed_checks) {
-    check->violated = false;
+  for (const std::unique_ptr<ComputedCheck>& check : plan.computed_checks) {
+    check->reset();
   }
   states_->before_compute();
   times_.bind = watch.lap();
@@ -241,12 +241,8 @@ Status Delegate::run_in_session(Arguments args, executorch::runtime::EventTracer
   EG_RETURN_IF_ERROR(compute(*cached, tracer));
   times_.compute = watch.lap();
 
-  for (const std::unique_ptr<ComputedIndexCheck>& check : plan.computed_checks) {
-    if (check->violated) {
-      return make_error(StatusCode::InvalidArgument,
-                        "call %u computed row index %d, allowed are 0 to %lld", check->call,
-                        check->example.load(), static_cast<long long>(check->limit - 1));
-    }
+  for (const std::unique_ptr<ComputedCheck>& check : plan.computed_checks) {
+    EG_RETURN_IF_ERROR(check->status());
   }
   EG_RETURN_IF_ERROR(io_->finish(plan, args));
   times_.outputs = watch.lap();

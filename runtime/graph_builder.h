@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/host_kernel.h"
 #include "runtime/plan.h"
 #include "runtime/program.h"
 #include "runtime/state_binding.h"
@@ -122,6 +123,10 @@ class OpContext {
   // Ids of operand `ids` are checked against [0, limit): on the host when they
   // are an input, else by a checked op. Returns the ids to use.
   ggml_tensor* checked_ids(size_t ids, int64_t limit);
+
+  // A node that runs one of our kernels. It reads any strides; the result is contiguous.
+  ggml_tensor* host_op(HostKernel kernel, ggml_type type, const std::array<int64_t, 4>& ne,
+                       std::span<ggml_tensor* const> operands, HostParams params);
 
  private:
   static std::string fill_name(const char* type, const std::string& key);

@@ -78,6 +78,32 @@ ggml_tensor* build_op(OpContext& op) {
       return build_conv_2d_dw(op);
     case Op::Pool2d:
       return build_pool_2d(op);
+    case Op::HostUnary:
+      return build_host_unary(op);
+    case Op::HostBinary:
+      return build_host_binary(op);
+    case Op::HostWhere:
+      return build_host_where(op);
+    case Op::HostConvert:
+      return build_host_convert(op);
+    case Op::HostRound:
+      return build_host_round(op);
+    case Op::HostReduce:
+      return build_host_reduce(op);
+    case Op::HostScan:
+      return build_host_scan(op);
+    case Op::HostArgsort:
+      return build_host_argsort(op);
+    case Op::HostGather:
+      return build_host_gather(op);
+    case Op::HostScatter:
+      return build_host_scatter(op);
+    case Op::HostWrapIds:
+      return build_host_wrap_ids(op);
+    case Op::HostIota:
+      return build_host_iota(op);
+    case Op::HostPool:
+      return build_host_pool(op);
   }
   return nullptr;  // not reached: parse_program refuses unknown ops
 }

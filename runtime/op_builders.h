@@ -56,5 +56,19 @@ ggml_tensor* build_update_and_attend(OpContext& op);
 ggml_tensor* build_conv_2d(OpContext& op);
 ggml_tensor* build_conv_2d_dw(OpContext& op);
 ggml_tensor* build_pool_2d(OpContext& op);
+// host-side ops
+ggml_tensor* build_host_unary(OpContext& op);
+ggml_tensor* build_host_binary(OpContext& op);
+ggml_tensor* build_host_where(OpContext& op);
+ggml_tensor* build_host_convert(OpContext& op);
+ggml_tensor* build_host_round(OpContext& op);
+ggml_tensor* build_host_reduce(OpContext& op);
+ggml_tensor* build_host_scan(OpContext& op);
+ggml_tensor* build_host_argsort(OpContext& op);
+ggml_tensor* build_host_gather(OpContext& op);
+ggml_tensor* build_host_scatter(OpContext& op);
+ggml_tensor* build_host_wrap_ids(OpContext& op);
+ggml_tensor* build_host_iota(OpContext& op);
+ggml_tensor* build_host_pool(OpContext& op);
 
 }  // namespace executorch_ggml

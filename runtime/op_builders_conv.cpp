@@ -106,10 +106,19 @@ ggml_tensor* build_pool_2d(OpContext& op) {
       !expect_window(op, *x, {kernel[0], kernel[1]}, w)) {
     return nullptr;
   }
-  const ggml_op_pool pool =
-      kind == static_cast<int64_t>(Pool::Max) ? GGML_OP_POOL_MAX : GGML_OP_POOL_AVG;
-  return ggml_pool_2d(op.ggml(), op.in(0), pool, kernel[0], kernel[1], w.stride[0], w.stride[1],
-                      static_cast<float>(w.padding[0]), static_cast<float>(w.padding[1]));
+  // Our kernel in place of ggml's: that one loses a NaN. It pools over three dims, so the
+  // planes of a batch are one dim here.
+  const bool is_max = kind == static_cast<int64_t>(Pool::Max);
+  const std::array<int64_t, 4> ne = op.declared();
+  ggml_tensor* planes =
+      ggml_reshape_4d(op.ggml(), op.in(0), x->ne[0], x->ne[1], 1, x->ne[2] * x->ne[3]);
+  std::array<ggml_tensor*, 1> operands = {planes};
+  ggml_tensor* pooled = op.host_op(
+      host_pool, GGML_TYPE_F32, {ne[0], ne[1], 1, planes->ne[3]}, operands,
+      {.ints = {static_cast<int64_t>(is_max ? HostPool::Max : HostPool::Avg), ne[0], ne[1], 1,
+                kernel[0], kernel[1], 1, w.stride[0], w.stride[1], 1, w.padding[0], w.padding[1], 0,
+                1, 1, 1, /*adaptive=*/0, /*count_include_pad=*/1, /*divisor=*/0}});
+  return ggml_reshape_4d(op.ggml(), pooled, ne[0], ne[1], x->ne[2], x->ne[3]);
 }
 
 }  // namespace executorch_ggml

@@ -68,6 +68,14 @@ ggml_glu_op to_ggml(Glu kind) {
   return GGML_GLU_OP_COUNT;
 }
 
+// A function of our own in place of ggml's: those lose a NaN.
+ggml_tensor* host_function(OpContext& op, HostUnary kind, float p = 0, float q = 0) {
+  std::array<ggml_tensor*, 1> x = {op.in(0)};
+  const std::array<int64_t, 4> ne = {x[0]->ne[0], x[0]->ne[1], x[0]->ne[2], x[0]->ne[3]};
+  return op.host_op(host_unary, GGML_TYPE_F32, ne, x,
+                    {.ints = {static_cast<int64_t>(kind), 0}, .floats = {p, q, 0}});
+}
+
 // The kernels index dims 2 and 3 through a row count, so only rows may be apart.
 ggml_tensor* with_packed_rows(OpContext& op, ggml_tensor* x) {
   return ggml_is_contiguous_1(x) ? x : ggml_cont(op.ggml(), x);
@@ -107,8 +115,8 @@ ggml_tensor* build_clamp(OpContext& op) {
   if (!op.expect_f32(0) || !op.expect_contiguous(0)) {
     return nullptr;
   }
-  return ggml_clamp(op.ggml(), op.in(0), op.param(params::clamp::kMin),
-                    op.param(params::clamp::kMax));
+  return host_function(op, HostUnary::Clamp, op.param(params::clamp::kMin),
+                       op.param(params::clamp::kMax));
 }
 
 ggml_tensor* build_math(OpContext& op) {
@@ -137,6 +145,14 @@ ggml_tensor* build_unary(OpContext& op) {
                  static_cast<long long>(code))) {
     return nullptr;
   }
+  if (op.in(0)->type == GGML_TYPE_F32) {
+    if (kind == GGML_UNARY_OP_RELU) {
+      return host_function(op, HostUnary::Relu);
+    }
+    if (kind == GGML_UNARY_OP_HARDSIGMOID) {
+      return host_function(op, HostUnary::Hardsigmoid);
+    }
+  }
   return ggml_unary(op.ggml(), op.in(0), kind);
 }
 
@@ -144,8 +160,7 @@ ggml_tensor* build_leaky_relu(OpContext& op) {
   if (!op.expect_f32(0) || !op.expect_contiguous(0)) {
     return nullptr;
   }
-  return ggml_leaky_relu(op.ggml(), op.in(0), op.param(params::leaky_relu::kNegativeSlope),
-                         /*inplace=*/false);
+  return host_function(op, HostUnary::LeakyRelu, op.param(params::leaky_relu::kNegativeSlope));
 }
 
 ggml_tensor* build_glu(OpContext& op) {

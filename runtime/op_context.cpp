@@ -1,4 +1,5 @@
 // What an op builder sees of the build: operands, parameters, expectations.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -13,7 +14,7 @@ void clamp_ids(ggml_tensor* dst, int ith, int /*nth*/, void* user_data) {
   if (ith != 0) {
     return;
   }
-  auto& check = *static_cast<ComputedIndexCheck*>(user_data);
+  auto& check = *static_cast<ComputedCheck*>(user_data);
   const ggml_tensor* ids = dst->src[0];
   auto* out = static_cast<int32_t*>(dst->data);
   for (int64_t i3 = 0; i3 < ids->ne[3]; ++i3) {
@@ -25,9 +26,9 @@ void clamp_ids(ggml_tensor* dst, int ith, int /*nth*/, void* user_data) {
         for (int64_t i0 = 0; i0 < ids->ne[0]; ++i0) {
           const int32_t id =
               *reinterpret_cast<const int32_t*>(row + static_cast<size_t>(i0) * ids->nb[0]);
-          const bool fits = 0 <= id && id < check.limit;
-          if (!fits && !check.violated.exchange(true)) {
-            check.example = id;
+          const bool fits = 0 <= id && id < check.limit();
+          if (!fits) {
+            check.report(ComputedCheck::Failure::Index, id);
           }
           *out++ = fits ? id : 0;
         }
@@ -151,14 +152,24 @@ ggml_tensor* OpContext::checked_ids(size_t ids, int64_t limit) {
     builder_.plan_.index_checks.push_back({input, limit, call_index_});
     return tensor;
   }
-  auto check = std::make_unique<ComputedIndexCheck>();
-  check->limit = limit;
-  check->call = call_index_;
+  auto check = std::make_unique<ComputedCheck>(call_index_, limit);
   ggml_tensor* checked =
       ggml_custom_4d(ggml(), GGML_TYPE_I32, tensor->ne[0], tensor->ne[1], tensor->ne[2],
                      tensor->ne[3], &tensor, 1, clamp_ids, /*n_tasks=*/1, check.get());
   builder_.plan_.computed_checks.push_back(std::move(check));
   return checked;
+}
+
+ggml_tensor* OpContext::host_op(HostKernel kernel, ggml_type type, const std::array<int64_t, 4>& ne,
+                                std::span<ggml_tensor* const> operands, HostParams params) {
+  auto host = std::make_unique<HostCall>(call_index_, kernel, std::move(params));
+  std::array<ggml_tensor*, 3> sources{};
+  std::copy(operands.begin(), operands.end(), sources.begin());
+  ggml_tensor* result = ggml_custom_4d(ggml(), type, ne[0], ne[1], ne[2], ne[3], sources.data(),
+                                       static_cast<int>(operands.size()), run_host_call,
+                                       GGML_N_TASKS_MAX, host.get());
+  builder_.plan_.computed_checks.push_back(std::move(host));
+  return result;
 }
 
 std::string OpContext::fill_name(const char* type, const std::string& key) {

@@ -11,7 +11,7 @@
 namespace executorch_ggml {
 
 // A program that asks for a newer opset is refused.
-inline constexpr uint32_t kOpsetVersion = 1;
+inline constexpr uint32_t kOpsetVersion = 2;
 
 // Codes are stable: they are part of the file format.
 enum class Op : uint16_t {
@@ -57,6 +57,19 @@ enum class Op : uint16_t {
   Conv2d = 80,
   Conv2dDw = 81,
   Pool2d = 82,
+  HostUnary = 200,
+  HostBinary = 201,
+  HostWhere = 202,
+  HostConvert = 203,
+  HostRound = 204,
+  HostReduce = 205,
+  HostScan = 206,
+  HostArgsort = 207,
+  HostGather = 208,
+  HostScatter = 209,
+  HostWrapIds = 210,
+  HostIota = 211,
+  HostPool = 212,
 };
 
 // Element-wise functions of Op::Unary.
@@ -103,6 +116,136 @@ enum class RopeMode : uint8_t {
 enum class Pool : uint8_t {
   Max = 0,
   Avg = 1,
+};
+
+// The torch type whose arithmetic an I32 value follows; I64 must fit 32 bits.
+enum class IntType : uint8_t {
+  I64 = 0,
+  I32 = 1,
+  I16 = 2,
+  I8 = 3,
+  U8 = 4,
+  Bool = 5,
+};
+
+// Functions of Op::HostUnary.
+enum class HostUnary : uint8_t {
+  Relu = 0,
+  Sign = 1,
+  RoundEven = 2,
+  Frac = 3,
+  Rsqrt = 4,
+  Reciprocal = 5,
+  Log2 = 6,
+  Log10 = 7,
+  Log1p = 8,
+  Exp2 = 9,
+  Expm1 = 10,
+  Tan = 11,
+  Asin = 12,
+  Acos = 13,
+  Atan = 14,
+  Sinh = 15,
+  Cosh = 16,
+  Asinh = 17,
+  Acosh = 18,
+  Atanh = 19,
+  Erf = 20,
+  Erfc = 21,
+  Lgamma = 22,
+  Elu = 23,
+  Softplus = 24,
+  Threshold = 25,
+  Hardshrink = 26,
+  Softshrink = 27,
+  Clamp = 28,
+  NanToNum = 29,
+  LogSigmoid = 30,
+  LeakyRelu = 31,
+  Abs = 32,
+  Neg = 33,
+  BitwiseNot = 34,
+  Hardsigmoid = 35,
+  LogicalNot = 40,
+  IsNan = 41,
+  IsInf = 42,
+  SignBit = 43,
+};
+
+// Functions of Op::HostBinary.
+enum class HostBinary : uint8_t {
+  Add = 0,
+  Sub = 1,
+  Mul = 2,
+  DivTrunc = 3,
+  DivFloor = 4,
+  Remainder = 5,
+  Fmod = 6,
+  Pow = 7,
+  Maximum = 8,
+  Minimum = 9,
+  Fmax = 10,
+  Fmin = 11,
+  Atan2 = 12,
+  Hypot = 13,
+  Copysign = 14,
+  Xlogy = 15,
+  BitwiseAnd = 16,
+  BitwiseOr = 17,
+  BitwiseXor = 18,
+  ShiftLeft = 19,
+  ShiftRight = 20,
+  Eq = 30,
+  Ne = 31,
+  Lt = 32,
+  Le = 33,
+  Gt = 34,
+  Ge = 35,
+  LogicalAnd = 36,
+  LogicalOr = 37,
+  LogicalXor = 38,
+};
+
+// Kinds of Op::HostReduce.
+enum class HostReduce : uint8_t {
+  Sum = 0,
+  Prod = 1,
+  Max = 2,
+  Min = 3,
+  Argmax = 4,
+  Argmin = 5,
+  Any = 6,
+  All = 7,
+  Var = 8,
+  Logsumexp = 9,
+  Norm = 10,
+};
+
+// Kinds of Op::HostScan.
+enum class HostScan : uint8_t {
+  Sum = 0,
+  Prod = 1,
+  Max = 2,
+  Min = 3,
+  Argmax = 4,
+  Argmin = 5,
+  Logsumexp = 6,
+};
+
+// How Op::HostScatter combines.
+enum class Scatter : uint8_t {
+  Set = 0,
+  Add = 1,
+  Mul = 2,
+  Max = 3,
+  Min = 4,
+};
+
+// Kinds of Op::HostPool.
+enum class HostPool : uint8_t {
+  Max = 0,
+  Avg = 1,
+  MaxIndex = 2,
 };
 
 // Int: a constant; Dim: an expression over symbols; Bool: the constant 0 or 1.
@@ -295,6 +438,83 @@ inline constexpr size_t kStride1 = 4;
 inline constexpr size_t kPadding0 = 5;
 inline constexpr size_t kPadding1 = 6;
 }  // namespace pool_2d
+
+namespace host_unary {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kType = 1;
+// in floats
+inline constexpr size_t kP = 0;
+inline constexpr size_t kQ = 1;
+inline constexpr size_t kR = 2;
+}  // namespace host_unary
+
+namespace host_binary {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kType = 1;
+}  // namespace host_binary
+
+namespace host_convert {
+inline constexpr size_t kTo = 0;
+}  // namespace host_convert
+
+namespace host_round {
+inline constexpr size_t kDtype = 0;
+}  // namespace host_round
+
+namespace host_reduce {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kType = 1;
+// in floats
+inline constexpr size_t kCorrection = 0;
+}  // namespace host_reduce
+
+namespace host_scan {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kType = 1;
+}  // namespace host_scan
+
+namespace host_argsort {
+inline constexpr size_t kDescending = 0;
+}  // namespace host_argsort
+
+namespace host_scatter {
+inline constexpr size_t kMode = 0;
+}  // namespace host_scatter
+
+namespace host_wrap_ids {
+inline constexpr size_t kLimit = 0;
+}  // namespace host_wrap_ids
+
+namespace host_iota {
+inline constexpr size_t kNe0 = 0;
+inline constexpr size_t kNe1 = 1;
+inline constexpr size_t kNe2 = 2;
+inline constexpr size_t kNe3 = 3;
+inline constexpr size_t kStart = 4;
+inline constexpr size_t kStep = 5;
+}  // namespace host_iota
+
+namespace host_pool {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kNe0 = 1;
+inline constexpr size_t kNe1 = 2;
+inline constexpr size_t kNe2 = 3;
+inline constexpr size_t kKernel0 = 4;
+inline constexpr size_t kKernel1 = 5;
+inline constexpr size_t kKernel2 = 6;
+inline constexpr size_t kStride0 = 7;
+inline constexpr size_t kStride1 = 8;
+inline constexpr size_t kStride2 = 9;
+inline constexpr size_t kPadding0 = 10;
+inline constexpr size_t kPadding1 = 11;
+inline constexpr size_t kPadding2 = 12;
+inline constexpr size_t kDilation0 = 13;
+inline constexpr size_t kDilation1 = 14;
+inline constexpr size_t kDilation2 = 15;
+inline constexpr size_t kAdaptive = 16;
+inline constexpr size_t kCountIncludePad = 17;
+inline constexpr size_t kDivisor = 18;
+}  // namespace host_pool
 
 }  // namespace params
 
@@ -494,6 +714,60 @@ namespace pool_2d {
 inline constexpr size_t kX = 0;
 }  // namespace pool_2d
 
+namespace host_unary {
+inline constexpr size_t kX = 0;
+}  // namespace host_unary
+
+namespace host_binary {
+inline constexpr size_t kA = 0;
+inline constexpr size_t kB = 1;
+}  // namespace host_binary
+
+namespace host_where {
+inline constexpr size_t kCondition = 0;
+inline constexpr size_t kA = 1;
+inline constexpr size_t kB = 2;
+}  // namespace host_where
+
+namespace host_convert {
+inline constexpr size_t kX = 0;
+}  // namespace host_convert
+
+namespace host_round {
+inline constexpr size_t kX = 0;
+}  // namespace host_round
+
+namespace host_reduce {
+inline constexpr size_t kX = 0;
+}  // namespace host_reduce
+
+namespace host_scan {
+inline constexpr size_t kX = 0;
+}  // namespace host_scan
+
+namespace host_argsort {
+inline constexpr size_t kX = 0;
+}  // namespace host_argsort
+
+namespace host_gather {
+inline constexpr size_t kX = 0;
+inline constexpr size_t kIndex = 1;
+}  // namespace host_gather
+
+namespace host_scatter {
+inline constexpr size_t kX = 0;
+inline constexpr size_t kIndex = 1;
+inline constexpr size_t kSrc = 2;
+}  // namespace host_scatter
+
+namespace host_wrap_ids {
+inline constexpr size_t kIds = 0;
+}  // namespace host_wrap_ids
+
+namespace host_pool {
+inline constexpr size_t kX = 0;
+}  // namespace host_pool
+
 }  // namespace inputs
 
 // clang-format off: one table row a line.
@@ -503,6 +777,13 @@ inline constexpr uint8_t kUnaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
 inline constexpr uint8_t kGluValues[] = {0, 1, 2, 3, 4};
 inline constexpr uint8_t kRopeModeValues[] = {0, 2};
 inline constexpr uint8_t kPoolValues[] = {0, 1};
+inline constexpr uint8_t kIntTypeValues[] = {0, 1, 2, 3, 4, 5};
+inline constexpr uint8_t kHostUnaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 40, 41, 42, 43};
+inline constexpr uint8_t kHostBinaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 33, 34, 35, 36, 37, 38};
+inline constexpr uint8_t kHostReduceValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+inline constexpr uint8_t kHostScanValues[] = {0, 1, 2, 3, 4, 5, 6};
+inline constexpr uint8_t kScatterValues[] = {0, 1, 2, 3, 4};
+inline constexpr uint8_t kHostPoolValues[] = {0, 1, 2};
 inline constexpr const char* kReshapeInputs[] = {"x"};
 inline constexpr IntParam kReshapeInts[] = {
     {"ne0", ParamKind::Dim},
@@ -646,6 +927,80 @@ inline constexpr IntParam kPool2dInts[] = {
     {"stride1", ParamKind::Int},
     {"padding0", ParamKind::Int},
     {"padding1", ParamKind::Int},
+};
+inline constexpr const char* kHostUnaryInputs[] = {"x"};
+inline constexpr const char* kHostUnaryFloats[] = {"p", "q", "r"};
+inline constexpr IntParam kHostUnaryInts[] = {
+    {"kind", ParamKind::Int, kHostUnaryValues},
+    {"type", ParamKind::Int, kIntTypeValues},
+};
+inline constexpr const char* kHostBinaryInputs[] = {"a", "b"};
+inline constexpr IntParam kHostBinaryInts[] = {
+    {"kind", ParamKind::Int, kHostBinaryValues},
+    {"type", ParamKind::Int, kIntTypeValues},
+};
+inline constexpr const char* kHostWhereInputs[] = {"condition", "a", "b"};
+inline constexpr const char* kHostConvertInputs[] = {"x"};
+inline constexpr IntParam kHostConvertInts[] = {
+    {"to", ParamKind::Int, kIntTypeValues},
+};
+inline constexpr const char* kHostRoundInputs[] = {"x"};
+inline constexpr IntParam kHostRoundInts[] = {
+    {"dtype", ParamKind::Int},
+};
+inline constexpr const char* kHostReduceInputs[] = {"x"};
+inline constexpr const char* kHostReduceFloats[] = {"correction"};
+inline constexpr IntParam kHostReduceInts[] = {
+    {"kind", ParamKind::Int, kHostReduceValues},
+    {"type", ParamKind::Int, kIntTypeValues},
+};
+inline constexpr const char* kHostScanInputs[] = {"x"};
+inline constexpr IntParam kHostScanInts[] = {
+    {"kind", ParamKind::Int, kHostScanValues},
+    {"type", ParamKind::Int, kIntTypeValues},
+};
+inline constexpr const char* kHostArgsortInputs[] = {"x"};
+inline constexpr IntParam kHostArgsortInts[] = {
+    {"descending", ParamKind::Bool},
+};
+inline constexpr const char* kHostGatherInputs[] = {"x", "index"};
+inline constexpr const char* kHostScatterInputs[] = {"x", "index", "src"};
+inline constexpr IntParam kHostScatterInts[] = {
+    {"mode", ParamKind::Int, kScatterValues},
+};
+inline constexpr const char* kHostWrapIdsInputs[] = {"ids"};
+inline constexpr IntParam kHostWrapIdsInts[] = {
+    {"limit", ParamKind::Dim},
+};
+inline constexpr IntParam kHostIotaInts[] = {
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"ne3", ParamKind::Dim},
+    {"start", ParamKind::Dim},
+    {"step", ParamKind::Dim},
+};
+inline constexpr const char* kHostPoolInputs[] = {"x"};
+inline constexpr IntParam kHostPoolInts[] = {
+    {"kind", ParamKind::Int, kHostPoolValues},
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"kernel2", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"stride2", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"padding2", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+    {"dilation2", ParamKind::Int},
+    {"adaptive", ParamKind::Bool},
+    {"count_include_pad", ParamKind::Bool},
+    {"divisor", ParamKind::Int},
 };
 
 }  // namespace opset_detail
@@ -1280,6 +1635,201 @@ inline constexpr OpInfo kOpset[] = {
         .since = 1,
         .inputs = opset_detail::kPool2dInputs,
         .ints = opset_detail::kPool2dInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostUnary,
+        .name = "host_unary",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 2,
+        .n_floats = 3,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostUnaryInputs,
+        .ints = opset_detail::kHostUnaryInts,
+        .floats = opset_detail::kHostUnaryFloats,
+    },
+    {
+        .op = Op::HostBinary,
+        .name = "host_binary",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 2,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostBinaryInputs,
+        .ints = opset_detail::kHostBinaryInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostWhere,
+        .name = "host_where",
+        .min_inputs = 3,
+        .max_inputs = 3,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostWhereInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::HostConvert,
+        .name = "host_convert",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostConvertInputs,
+        .ints = opset_detail::kHostConvertInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostRound,
+        .name = "host_round",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostRoundInputs,
+        .ints = opset_detail::kHostRoundInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostReduce,
+        .name = "host_reduce",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 2,
+        .n_floats = 1,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostReduceInputs,
+        .ints = opset_detail::kHostReduceInts,
+        .floats = opset_detail::kHostReduceFloats,
+    },
+    {
+        .op = Op::HostScan,
+        .name = "host_scan",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 2,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostScanInputs,
+        .ints = opset_detail::kHostScanInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostArgsort,
+        .name = "host_argsort",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostArgsortInputs,
+        .ints = opset_detail::kHostArgsortInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostGather,
+        .name = "host_gather",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 0,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostGatherInputs,
+        .ints = {},
+        .floats = {},
+    },
+    {
+        .op = Op::HostScatter,
+        .name = "host_scatter",
+        .min_inputs = 3,
+        .max_inputs = 3,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostScatterInputs,
+        .ints = opset_detail::kHostScatterInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostWrapIds,
+        .name = "host_wrap_ids",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 1,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostWrapIdsInputs,
+        .ints = opset_detail::kHostWrapIdsInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostIota,
+        .name = "host_iota",
+        .min_inputs = 0,
+        .max_inputs = 0,
+        .n_ints = 6,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = {},
+        .ints = opset_detail::kHostIotaInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostPool,
+        .name = "host_pool",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 19,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostPoolInputs,
+        .ints = opset_detail::kHostPoolInts,
         .floats = {},
     },
 };

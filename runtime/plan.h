@@ -59,13 +59,31 @@ struct IndexCheck {
   uint32_t call;   // index into Graph::calls, for the message
 };
 
-// Ids computed by the graph: a checked op clamps them and raises this flag.
-// One per checked op; reset before a compute and read after it.
-struct ComputedIndexCheck {
-  int64_t limit = 0;
-  uint32_t call = 0;
-  std::atomic<bool> violated = false;
-  std::atomic<int32_t> example = 0;  // one offending value
+// What a call finds out only while it computes: it goes on with a harmless value and
+// reports here. Reset before a compute and read after it.
+class ComputedCheck {
+ public:
+  enum class Failure : uint8_t { None, Index, Overflow, DivisionByZero };
+
+  ComputedCheck(uint32_t call, int64_t limit) : call_(call), limit_(limit) {}
+  virtual ~ComputedCheck() = default;
+
+  int64_t limit() const { return limit_; }
+  void reset() { failure_ = Failure::None; }
+  // Keeps the first failure, with an offending value. Any thread of the compute.
+  void report(Failure failure, int64_t example) {
+    Failure none = Failure::None;
+    if (failure_.compare_exchange_strong(none, failure)) {
+      example_ = example;
+    }
+  }
+  Status status() const;
+
+ private:
+  uint32_t call_;  // index into Graph::calls, for the message
+  int64_t limit_;  // 0 <= id < limit
+  std::atomic<Failure> failure_ = Failure::None;
+  std::atomic<int64_t> example_ = 0;
 };
 
 // A tensor whose data pointer changes from call to call, with all its views.
@@ -99,7 +117,7 @@ struct Plan {
   std::vector<Rebindable> direct_outputs;
   std::vector<std::unique_ptr<HostFill>> fills;
   std::vector<IndexCheck> index_checks;
-  std::vector<std::unique_ptr<ComputedIndexCheck>> computed_checks;
+  std::vector<std::unique_ptr<ComputedCheck>> computed_checks;
   // Per node of `graph`, the debug handle of the call that made it.
   std::vector<uint32_t> debug_handles;
 };

@@ -47,6 +47,10 @@ constexpr IntRange kIntRanges[] = {
     {Op::Conv2dDw, params::conv_2d_dw::kDilation0, params::conv_2d_dw::kDilation1, 1, kIntMax},
     {Op::Pool2d, params::pool_2d::kKernel0, params::pool_2d::kStride1, 1, kIntMax},
     {Op::Pool2d, params::pool_2d::kPadding0, params::pool_2d::kPadding1, 0, kIntMax},
+    {Op::HostPool, params::host_pool::kKernel0, params::host_pool::kStride2, 1, kIntMax},
+    {Op::HostPool, params::host_pool::kPadding0, params::host_pool::kPadding2, 0, kIntMax},
+    {Op::HostPool, params::host_pool::kDilation0, params::host_pool::kDilation2, 1, kIntMax},
+    {Op::HostPool, params::host_pool::kDivisor, params::host_pool::kDivisor, kIntMin, kIntMax},
 };
 
 }  // namespace

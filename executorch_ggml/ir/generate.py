@@ -25,10 +25,17 @@ from executorch_ggml.ir.opset import (
     OPS_BY_CODE,
     OPSET_VERSION,
     Glu,
+    HostBinary,
+    HostPool,
+    HostReduce,
+    HostScan,
+    HostUnary,
+    IntType,
     OpDef,
     ParamKind,
     Pool,
     RopeMode,
+    Scatter,
     Unary,
 )
 
@@ -44,6 +51,13 @@ _ENUM_COMMENTS: dict[type[IntEnum], str] = {
     Glu: "Gated units of Op::Glu: act(a) * b.",
     RopeMode: "Normal rotates pairs (2i, 2i + 1); Neox rotates halves (i, i + n / 2).",
     Pool: "Kinds of Op::Pool2d.",
+    IntType: "The torch type whose arithmetic an I32 value follows; I64 must fit 32 bits.",
+    HostUnary: "Functions of Op::HostUnary.",
+    HostBinary: "Functions of Op::HostBinary.",
+    HostReduce: "Kinds of Op::HostReduce.",
+    HostScan: "Kinds of Op::HostScan.",
+    Scatter: "How Op::HostScatter combines.",
+    HostPool: "Kinds of Op::HostPool.",
 }
 
 

@@ -1,8 +1,9 @@
 """The only list of IR ops: name, operands, parameters, shape rule,
 torch reference.
 
-An op is one ``ggml_*`` call, or one of the few coarse ops whose best graph only
-the runtime can choose (``attention``, ``update_and_attend``). Codes are stable:
+An op is one ``ggml_*`` call, one of the few coarse ops whose best graph only the
+runtime can choose (``attention``, ``update_and_attend``), or a host-side op: a CPU
+kernel of our own for what ggml lacks, run inside the ggml graph. Codes are stable:
 ops are appended, never renumbered or changed, so that an old ``.pte`` runs on a
 newer runtime. ``OPSET_VERSION`` grows with each addition.
 
@@ -17,15 +18,27 @@ from typing import Final
 
 from executorch_ggml.ir import reference as ref
 from executorch_ggml.ir import reference_attention as ref_attention
+from executorch_ggml.ir import reference_host as ref_host
 from executorch_ggml.ir import shape_rules as rules
+from executorch_ggml.ir import shape_rules_host as host_rules
 from executorch_ggml.ir.enums import Glu as Glu
+from executorch_ggml.ir.enums import HostBinary as HostBinary
+from executorch_ggml.ir.enums import HostPool as HostPool
+from executorch_ggml.ir.enums import HostReduce as HostReduce
+from executorch_ggml.ir.enums import HostScan as HostScan
+from executorch_ggml.ir.enums import HostUnary as HostUnary
+from executorch_ggml.ir.enums import IntType as IntType
 from executorch_ggml.ir.enums import Pool as Pool
 from executorch_ggml.ir.enums import RopeMode as RopeMode
+from executorch_ggml.ir.enums import Scatter as Scatter
 from executorch_ggml.ir.enums import Unary as Unary
 from executorch_ggml.ir.reference import Reference
 from executorch_ggml.ir.shape_rules import ShapeRule
 
-OPSET_VERSION: Final = 1
+OPSET_VERSION: Final = 2
+
+#: Codes of host-side ops start here.
+FIRST_HOST_CODE: Final = 200
 
 
 class ParamKind(IntEnum):
@@ -70,6 +83,11 @@ class OpDef:
     n_outputs: int = 1
 
     @property
+    def is_host(self) -> bool:
+        """Whether a kernel of our own runs it, on the CPU whatever the device."""
+        return self.code >= FIRST_HOST_CODE
+
+    @property
     def int_params(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if p.kind is not ParamKind.FLOAT)
 
@@ -105,6 +123,26 @@ def _bool(name: str, default: bool) -> tuple[Param, ...]:
 
 _NE = _dims("ne0 ne1 ne2 ne3")
 _CONV = _ints("stride0 stride1") + _ints("padding0 padding1", 0) + _ints("dilation0 dilation1", 1)
+
+_TYPE = (Param("type", ParamKind.INT, int(IntType.I64), IntType),)
+_POOL = (
+    _ints("kernel0 kernel1 kernel2 stride0 stride1 stride2", 1)
+    + _ints("padding0 padding1 padding2", 0)
+    + _ints("dilation0 dilation1 dilation2", 1)
+)
+
+
+def _host(
+    code: int,
+    name: str,
+    operands: str,
+    params: tuple[Param, ...],
+    infer: ShapeRule,
+    reference: Reference,
+    doc: str,
+) -> OpDef:
+    return OpDef(code, name, _operands(operands), params, infer, reference, doc, since=2)
+
 
 _TABLE: Final[tuple[OpDef, ...]] = (
     # --- views -------------------------------------------------------------------
@@ -355,6 +393,129 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         rules.pool_2d,
         ref.pool_2d,
         "ggml_pool_2d",
+    ),
+    # --- host-side ops ------------------------------------------------------------------------
+    _host(
+        200,
+        "host_unary",
+        "x",
+        _enum("kind", HostUnary) + _TYPE + _float("p", 0.0) + _float("q", 0.0) + _float("r", 0.0),
+        host_rules.host_unary,
+        ref_host.host_unary,
+        "a function of one value",
+    ),
+    _host(
+        201,
+        "host_binary",
+        "a b",
+        _enum("kind", HostBinary) + _TYPE,
+        host_rules.host_binary,
+        ref_host.host_binary,
+        "a function of two values, broadcast both ways",
+    ),
+    _host(
+        202,
+        "host_where",
+        "condition a b",
+        (),
+        host_rules.host_where,
+        ref_host.host_where,
+        "condition != 0 ? a : b, broadcast",
+    ),
+    _host(
+        203,
+        "host_convert",
+        "x",
+        _enum("to", IntType),
+        host_rules.host_convert,
+        ref_host.host_convert,
+        "to an integer type: fractions dropped, wrapped to its width; BOOL: x != 0",
+    ),
+    _host(
+        204,
+        "host_round",
+        "x",
+        _ints("dtype"),
+        host_rules.host_round,
+        ref_host.host_round,
+        "F32 rounded to the nearest value of F16 or BF16",
+    ),
+    _host(
+        205,
+        "host_reduce",
+        "x",
+        _enum("kind", HostReduce) + _TYPE + _float("correction", 0.0),
+        host_rules.host_reduce,
+        ref_host.host_reduce,
+        "a reduction of each row; correction is also the order of NORM",
+    ),
+    _host(
+        206,
+        "host_scan",
+        "x",
+        _enum("kind", HostScan) + _TYPE,
+        host_rules.host_scan,
+        ref_host.host_scan,
+        "a running function along each row",
+    ),
+    _host(
+        207,
+        "host_argsort",
+        "x",
+        _bool("descending", False),
+        host_rules.host_argsort,
+        ref_host.host_argsort,
+        "indices that sort each row; stable, NaN is the largest",
+    ),
+    _host(
+        208,
+        "host_gather",
+        "x index",
+        (),
+        host_rules.host_gather,
+        ref_host.host_gather,
+        "elements of each row by index, checked",
+    ),
+    _host(
+        209,
+        "host_scatter",
+        "x index src",
+        _enum("mode", Scatter),
+        host_rules.host_scatter,
+        ref_host.host_scatter,
+        "x with elements of each row replaced by, or combined with, src; indices checked",
+    ),
+    _host(
+        210,
+        "host_wrap_ids",
+        "ids",
+        _dims("limit"),
+        host_rules.host_wrap_ids,
+        ref_host.host_wrap_ids,
+        "negative ids count from the end; outside -limit..limit-1 is an error of the call",
+    ),
+    _host(
+        211,
+        "host_iota",
+        "",
+        _NE + _dims("start", 0) + _dims("step", 1),
+        host_rules.host_iota,
+        ref_host.host_iota,
+        "start + step * i along ne[0]",
+    ),
+    _host(
+        212,
+        "host_pool",
+        "x",
+        _enum("kind", HostPool)
+        + _dims("ne0 ne1 ne2")
+        + _POOL
+        + _bool("adaptive", False)
+        + _bool("count_include_pad", True)
+        + _ints("divisor", 0),
+        host_rules.host_pool,
+        ref_host.host_pool,
+        "pooling over ne[0..2]; adaptive: windows of equal share, without kernel and stride",
     ),
 )
 

@@ -1,0 +1,33 @@
+#include "runtime/host_kernel.h"
+
+namespace executorch_ggml {
+
+void run_host_call(ggml_tensor* result, int ith, int nth, void* user_data) {
+  auto& call = *static_cast<HostCall*>(user_data);
+  const int64_t rows = result->ne[1] * result->ne[2] * result->ne[3];
+  const HostTask task = {result, call, rows * ith / nth, rows * (ith + 1) / nth};
+  call.kernel(task);
+}
+
+Status ComputedCheck::status() const {
+  const auto example = static_cast<long long>(example_.load());
+  switch (failure_.load()) {
+    case Failure::None:
+      return {};
+    case Failure::Index:
+      return make_error(StatusCode::InvalidArgument,
+                        "call %u computed index %lld, allowed are 0 to %lld", call_, example,
+                        static_cast<long long>(limit_ - 1));
+    case Failure::Overflow:
+      return make_error(StatusCode::InvalidArgument,
+                        "call %u computed the integer %lld, which does not fit 32 bits: a "
+                        "delegate holds int64 as int32",
+                        call_, example);
+    case Failure::DivisionByZero:
+      return make_error(StatusCode::InvalidArgument, "call %u divides the integer %lld by zero",
+                        call_, example);
+  }
+  return {};
+}
+
+}  // namespace executorch_ggml

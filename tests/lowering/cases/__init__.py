@@ -1,0 +1,10 @@
+"""The op table: one row per (operator, semantics), a file per family."""
+
+from __future__ import annotations
+
+from tests.lowering.cases import attention, elementwise, images, index, norms, products, views
+from tests.lowering.cases.base import Case
+
+FAMILIES = (elementwise, views, products, norms, attention, index, images)
+
+CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
