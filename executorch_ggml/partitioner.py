@@ -20,37 +20,13 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from executorch_ggml.backend import GgmlBackend, register_weight_keys
 from executorch_ggml.lowering.dry_run import Verdicts, dry_run
-from executorch_ggml.lowering.registry import op_name
+from executorch_ggml.lowering.registry import is_kept_whole, op_name
 from executorch_ggml.lowering.views import SIZE_OPS
 from executorch_ggml.options import GgmlOptions
 from executorch_ggml.passes.separate_state import separate_state_outputs
 from executorch_ggml.report import DelegationReport, Rejection
 
 logger = logging.getLogger(__name__)
-
-#: Composite ops that are kept whole where every use of them can be delegated.
-_KEPT_WHOLE = frozenset(
-    {
-        "aten.linear.default",
-        "aten.scaled_dot_product_attention.default",
-        "aten.layer_norm.default",
-        "aten.rms_norm.default",
-        "aten.silu.default",
-        "aten.gelu.default",
-        "aten.hardswish.default",
-        "aten.hardsigmoid.default",
-        "aten.leaky_relu.default",
-        "aten.conv1d.default",
-        "aten.conv2d.default",
-        "aten.matmul.default",
-        "aten.softmax.int",
-        "aten.index_copy.default",
-        "aten.pad.default",
-        "aten.adaptive_avg_pool2d.default",
-        "aten.max_pool2d.default",
-        "aten.avg_pool2d.default",
-    }
-)
 
 #: Ops that compute nothing: a partition of only these is not worth a delegate call.
 _NO_WORK_PREFIXES = (
@@ -134,7 +110,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
             separate_state_outputs(ep)
             verdicts = dry_run(ep, self.options)
             for node in ep.graph.nodes:
-                if node.op == "call_function" and op_name(node.target) in _KEPT_WHOLE:
+                if node.op == "call_function" and is_kept_whole(op_name(node.target)):
                     (supported if node in verdicts.supported else declined).add(node.target)
         self._kept = (ep, sorted(supported - declined, key=str))
         return self._kept[1], None

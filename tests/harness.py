@@ -23,8 +23,8 @@ from executorch_ggml.ir.serialize import from_bytes
 
 # Half of the time of a lowering goes into listing torch's composite ops again; nobody
 # registers new ones in between.
-torch._export.utils._collect_all_valid_cia_ops = cache(  # type: ignore[assignment]
-    torch._export.utils._collect_all_valid_cia_ops
+torch._export.utils._collect_all_valid_cia_ops_for_namespace = cache(  # type: ignore[assignment]
+    torch._export.utils._collect_all_valid_cia_ops_for_namespace
 )
 
 

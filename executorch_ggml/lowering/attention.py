@@ -75,7 +75,7 @@ def _additive_mask(ctx: LoweringContext, mask: Tensor) -> Value:
     return ctx.call("log", as_float)  # log(1) = 0, log(0) = -inf
 
 
-@lowering("aten.scaled_dot_product_attention.default")
+@lowering("aten.scaled_dot_product_attention.default", whole=True)
 def scaled_dot_product_attention(ctx: LoweringContext, node: fx.Node) -> Tensor:
     q = ctx.float_tensor(node.args[0], "query")
     k = ctx.float_tensor(node.args[1], "key")

@@ -112,12 +112,12 @@ def _conv_nd(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor:
     )
 
 
-@lowering("aten.conv1d.default")
+@lowering("aten.conv1d.default", whole=True)
 def conv1d(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _conv_nd(ctx, node, 1)
 
 
-@lowering("aten.conv2d.default")
+@lowering("aten.conv2d.default", whole=True)
 def conv2d(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _conv_nd(ctx, node, 2)
 
@@ -142,7 +142,8 @@ def _pool(ctx: LoweringContext, node: fx.Node, kind: Pool, x: Tensor) -> Value:
     )
 
 
-@lowering("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
+@lowering("aten.max_pool2d.default", whole=True)
+@lowering("aten.max_pool2d_with_indices.default")
 def max_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
     x = ctx.float_tensor(node.args[0], "input")
     if _pair(ctx, ctx.argument(node, 4, "dilation", 1), 2, "dilation") != [1, 1]:
@@ -158,7 +159,7 @@ def max_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ..
     return ctx.result(node, y)
 
 
-@lowering("aten.avg_pool2d.default")
+@lowering("aten.avg_pool2d.default", whole=True)
 def avg_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.float_tensor(node.args[0], "input")
     if ctx.argument(node, 4, "ceil_mode", False):
@@ -168,7 +169,8 @@ def avg_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, _pool(ctx, node, Pool.AVG, x))
 
 
-@lowering("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
+@lowering("aten.adaptive_avg_pool2d.default", whole=True)
+@lowering("aten._adaptive_avg_pool2d.default")
 def adaptive_avg_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.float_tensor(node.args[0], "input")
     if _pair(ctx, node.args[1], 2, "output_size") != [1, 1]:

@@ -218,7 +218,8 @@ def _register_calls() -> None:
         ("hardswish", Unary.HARDSWISH),
         ("hardsigmoid", Unary.HARDSIGMOID),
     ):
-        lowering(f"aten.{name}.default")(kind(unary))
+        whole = unary in (Unary.SILU, Unary.HARDSWISH, Unary.HARDSIGMOID)
+        lowering(f"aten.{name}.default", whole=whole)(kind(unary))
 
 
 _register_calls()
@@ -239,7 +240,7 @@ def reciprocal(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _unary(ctx, node, lambda x: reciprocal_value(ctx, x))
 
 
-@lowering("aten.gelu.default")
+@lowering("aten.gelu.default", whole=True)
 def gelu(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """erf form as one call; the tanh form composed, because ggml's goes through an F16 table."""
     approximate = ctx.argument(node, 1, "approximate", "none")
@@ -256,7 +257,7 @@ def gelu(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _unary(ctx, node, body)
 
 
-@lowering("aten.leaky_relu.default")
+@lowering("aten.leaky_relu.default", whole=True)
 def leaky_relu(ctx: LoweringContext, node: fx.Node) -> Tensor:
     slope = ctx.number(ctx.argument(node, 1, "negative_slope", 0.01), "negative_slope")
     return _unary(

@@ -17,7 +17,7 @@ def product(ctx: LoweringContext, x: Tensor, w_transposed: Value) -> Value:
     return ctx.call("mul_mat", ctx.rows(w_transposed), ctx.rows(x.value))
 
 
-@lowering("aten.linear.default")
+@lowering("aten.linear.default", whole=True)
 def linear(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``x @ weight.T + bias``; x ``[..., k]``, weight ``[n, k]``."""
     x = ctx.tensor(node.args[0], "input")
@@ -62,7 +62,7 @@ def mm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, product(ctx, a, _transposed(ctx, b)))
 
 
-@lowering("aten.matmul.default")
+@lowering("aten.matmul.default", whole=True)
 def matmul(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """Batched product with broadcasting of the leading dims."""
     a, b = _matrices(ctx, node)

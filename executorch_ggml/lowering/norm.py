@@ -35,7 +35,8 @@ def _flatten_last(
     return ctx.reshape(x.value, flat), True
 
 
-@lowering("aten.layer_norm.default", "aten.native_layer_norm.default")
+@lowering("aten.layer_norm.default", whole=True)
+@lowering("aten.native_layer_norm.default")
 def layer_norm(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over ``normalized_shape``."""
     x = ctx.float_tensor(node.args[0], "input")
@@ -72,7 +73,7 @@ def ggml_rms_norm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     )
 
 
-@lowering("aten.rms_norm.default")
+@lowering("aten.rms_norm.default", whole=True)
 def rms_norm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.float_tensor(node.args[0], "input")
     normalized_shape = node.args[1]
@@ -87,7 +88,8 @@ def rms_norm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     )
 
 
-@lowering("aten.softmax.int", "aten._softmax.default")
+@lowering("aten.softmax.int", whole=True)
+@lowering("aten._softmax.default")
 def softmax(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.float_tensor(node.args[0], "input")
     if x.rank == 0:

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 Lowering: TypeAlias = "Callable[[LoweringContext, fx.Node], Lowered]"
 
 _REGISTRY: dict[str, Lowering] = {}
+_WHOLE: set[str] = set()
 
 
 class Unsupported(Exception):
     """This node cannot be expressed; it stays with ExecuTorch. ``str()`` is the reason."""
 
 
-def lowering(*op_names: str) -> Callable[[Lowering], Lowering]:
+def lowering(*op_names: str, whole: bool = False) -> Callable[[Lowering], Lowering]:
     """Register a function as the lowering of the named ops.
+
+    Args:
+        op_names: qualified names.
+        whole: these ops would be decomposed, or refused as no part of the edge dialect,
+            before the partitioner sees them: keep them where every use can be delegated.
 
     Raises:
         ValueError: an op is registered twice.
@@ -40,6 +46,8 @@ def lowering(*op_names: str) -> Callable[[Lowering], Lowering]:
             if name in _REGISTRY:
                 raise ValueError(f"{name} already has a lowering")
             _REGISTRY[name] = function
+            if whole:
+                _WHOLE.add(name)
         return function
 
     return register
@@ -47,6 +55,10 @@ def lowering(*op_names: str) -> Callable[[Lowering], Lowering]:
 
 def find_lowering(node: fx.Node) -> Lowering | None:
     return _REGISTRY.get(op_name(node.target))
+
+
+def is_kept_whole(name: str) -> bool:
+    return name in _WHOLE
 
 
 def registered_ops() -> list[str]:

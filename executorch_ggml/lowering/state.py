@@ -36,7 +36,7 @@ def _target(ctx: LoweringContext, node: fx.Node, buffer: Tensor) -> Value:
     return ctx.call("cont", value)
 
 
-@lowering("aten.index_copy.default")
+@lowering("aten.index_copy.default", whole=True)
 def index_copy(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """Rows ``source`` at ``index`` of dim ``dim``, which must be the last but one."""
     buffer = ctx.tensor(node.args[0], "self")

@@ -235,7 +235,8 @@ def stack(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
 
 
-@lowering("aten.constant_pad_nd.default", "aten.pad.default")
+@lowering("aten.pad.default", whole=True)
+@lowering("aten.constant_pad_nd.default")
 def constant_pad(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """Zero padding; pairs come innermost dim first."""
     x = ctx.float_tensor(node.args[0])
