@@ -72,6 +72,7 @@ def op_name(target: Any) -> str:
         overload = target._op  # the ATen overload it wraps
     if isinstance(overload, torch._ops.OpOverload):
         namespace, _, name = overload._schema.name.partition("::")
+        namespace = namespace.removeprefix("ggml_")  # twins: see passes/keep_whole.py
         overload_name = overload._schema.overload_name or "default"
         return f"{namespace}.{name}.{overload_name}"
     module = getattr(overload, "__module__", "")
