@@ -497,6 +497,11 @@ def normalize_dim(dim: Any, rank: int) -> int:
     return dim + rank if dim < 0 else dim
 
 
+def getitem_index(user: fx.Node) -> int | None:
+    """Which element of a tuple a user of the tuple takes; None if it is no ``getitem``."""
+    return user.args[1] if len(user.args) == 2 and isinstance(user.args[1], int) else None
+
+
 def contiguous_type(dtype: DType, shape: Sequence[Dim]) -> TensorType:
     """The type of a contiguous value with a torch shape."""
     ne = extents_of(shape)
@@ -518,6 +523,7 @@ __all__ = [
     "axis_of",
     "contiguous_type",
     "extents_of",
+    "getitem_index",
     "ir_dtype",
     "is_weight",
     "normalize_dim",

@@ -9,9 +9,8 @@ from torch import fx
 
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.opset import Pool
-from executorch_ggml.lowering.context import LoweringContext, Tensor
+from executorch_ggml.lowering.context import LoweringContext, Tensor, getitem_index
 from executorch_ggml.lowering.elementwise import add_values
-from executorch_ggml.lowering.norm import _getitem_index
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
@@ -153,7 +152,7 @@ def max_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ..
     y = _pool(ctx, node, Pool.MAX, x)
     fake = node.meta["val"]
     if isinstance(fake, (tuple, list)):
-        if any(_getitem_index(user) != 0 for user in node.users):
+        if any(getitem_index(user) != 0 for user in node.users):
             raise Unsupported("pooling indices are used")
         return (Tensor(y, tuple(ctx.dim(s) for s in fake[0].shape), x.dtype),)
     return ctx.result(node, y)

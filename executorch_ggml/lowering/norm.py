@@ -10,7 +10,7 @@ from torch import fx
 
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, product
-from executorch_ggml.lowering.context import LoweringContext, Tensor, normalize_dim
+from executorch_ggml.lowering.context import LoweringContext, Tensor, getitem_index, normalize_dim
 from executorch_ggml.lowering.elementwise import add_values, binary_values, scale_value
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
@@ -52,14 +52,10 @@ def layer_norm(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ..
     y = _affine(ctx, y, weight, bias)
     if isinstance(node.meta["val"], (tuple, list)):
         # native_layer_norm also returns mean and rstd, which inference does not read.
-        if any(_getitem_index(user) != 0 for user in node.users):
+        if any(getitem_index(user) != 0 for user in node.users):
             raise Unsupported("mean or rstd of native_layer_norm is used")
         return (Tensor(y, x.shape, x.dtype),)
     return ctx.result(node, y)
-
-
-def _getitem_index(user: fx.Node) -> int | None:
-    return user.args[1] if len(user.args) == 2 and isinstance(user.args[1], int) else None
 
 
 @lowering("ggml.rms_norm.default")
@@ -153,7 +149,7 @@ def batch_norm(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     running_mean = ctx.float_tensor(node.args[3], "running_mean")
     running_var = ctx.float_tensor(node.args[4], "running_var")
     eps = ctx.number(node.args[6], "eps")
-    if any(_getitem_index(user) != 0 for user in node.users):
+    if any(getitem_index(user) != 0 for user in node.users):
         raise Unsupported("saved statistics of batch_norm are used")
     per_channel = (running_mean.shape[0], *([1] * (x.rank - 2)))
 
