@@ -38,6 +38,14 @@ from executorch_ggml.options import GgmlOptions
 MAX_RANK = 4
 
 _CONVERSIONS = ("aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default")
+_COPIES = (
+    *_CONVERSIONS,
+    "aten.clone.default",
+    "aten.alias.default",
+    "aten.alias_copy.default",
+    "aten.lift_fresh_copy.default",
+    "dim_order_ops._clone_dim_order.default",
+)
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
@@ -74,6 +82,9 @@ class Sources(Protocol):
 
     def scalar(self, node: fx.Node) -> float | None:
         """The value of a lifted constant of one element; None for any other node."""
+
+    def contents(self, node: fx.Node) -> torch.Tensor | None:
+        """The contents of a lifted constant; None for any other node."""
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         """The bytes of a weight of U8 elements as another type."""
@@ -139,6 +150,17 @@ class LoweringContext:
         if not isinstance(arg, fx.Node) or arg.op not in ("placeholder", "get_attr"):
             return None
         return self._sources.scalar(arg)
+
+    def known_integers(self, arg: Any) -> torch.Tensor | None:
+        """The int64 contents of an integer constant behind copies; None if they are computed."""
+        while isinstance(arg, fx.Node) and op_name(arg.target) in _COPIES:
+            arg = arg.args[0]
+        if not isinstance(arg, fx.Node) or arg.op not in ("placeholder", "get_attr"):
+            return None
+        found = self._sources.contents(arg)
+        if found is None or found.dtype not in _INTEGERS or found.dtype == torch.bool:
+            return None
+        return found.to(torch.int64)
 
     def constant(self, tensor: torch.Tensor) -> Value:
         """A constant known now, such as a scalar operand."""
@@ -458,6 +480,22 @@ class LoweringContext:
         return self.reshape(value, shape)
 
 
+def broadcast_shape(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The common shape of shapes that torch broadcasts.
+
+    Raises:
+        Unsupported: extents that are not known to broadcast.
+    """
+    rank = max(len(s) for s in shapes)
+    result: list[Dim] = []
+    for extents in zip(*((*((1,) * (rank - len(s))), *s) for s in shapes), strict=True):
+        wide = [d for d in extents if not dims_equal(d, 1)] or [1]
+        if not all(dims_equal(d, wide[0]) for d in wide):
+            raise Unsupported(f"{' and '.join(map(str, extents))} are not known to broadcast")
+        result.append(wide[0])
+    return tuple(result)
+
+
 def folded_dims(shape: Sequence[Dim]) -> list[list[int]]:
     """Which torch dims share a ggml axis, outermost axis first.
 
@@ -521,6 +559,7 @@ __all__ = [
     "LoweringContext",
     "Tensor",
     "axis_of",
+    "broadcast_shape",
     "contiguous_type",
     "extents_of",
     "getitem_index",

@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind
 from executorch_ggml.ir.graph import Graph, Value
 from executorch_ggml.ir.types import DType, TensorType
 from executorch_ggml.lowering import load_lowerings
-from executorch_ggml.lowering.constants import constant_scalar
+from executorch_ggml.lowering.constants import constant_scalar, constant_tensor
 from executorch_ggml.lowering.context import (
     Lowered,
     LoweringContext,
@@ -29,7 +29,7 @@ from executorch_ggml.lowering.context import (
 from executorch_ggml.lowering.program import lower_node
 from executorch_ggml.lowering.registry import Unsupported, op_name
 from executorch_ggml.options import GgmlOptions
-from executorch_ggml.weights.pack import stored_dtype
+from executorch_ggml.weights.pack import stored_dtype, tensor_bytes
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,33 @@ class _MetadataSources:
         elif target in self._options.weight_keys:
             value = graph.weight(contiguous_type(DType.FROM_FILE, shape), target)
         else:
+            if fake.dtype == torch.int64 and (found := self.contents(node)) is not None:
+                _check_stored(found)
             value = graph.weight(contiguous_type(stored_dtype(fake.dtype), shape), target)
         return Tensor(value, shape, fake.dtype)
 
     def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
+        _check_stored(tensor)
         shape = tuple(int(s) for s in tensor.shape)
         return graph.weight(contiguous_type(stored_dtype(tensor.dtype), shape), "const")
 
     def scalar(self, node: fx.Node) -> float | None:
         return constant_scalar(self._program, node)
 
+    def contents(self, node: fx.Node) -> torch.Tensor | None:
+        return constant_tensor(self._program, node)
+
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         return graph.weight(type, "blocks")
+
+
+def _check_stored(tensor: torch.Tensor) -> None:
+    """
+    Raises:
+        Unsupported: an integer that the stored form does not hold.
+    """
+    if tensor.dtype == torch.int64:
+        tensor_bytes(tensor)
 
 
 def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:

@@ -25,7 +25,7 @@ from executorch_ggml.ir.graph import (
 from executorch_ggml.ir.passes import simplify
 from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, simplify_dim
 from executorch_ggml.lowering import load_lowerings
-from executorch_ggml.lowering.constants import constant_scalar
+from executorch_ggml.lowering.constants import constant_scalar, constant_tensor
 from executorch_ggml.lowering.context import (
     Lowered,
     LoweringContext,
@@ -75,7 +75,7 @@ class ProgramSources:
         self._mutated = set(program.graph_signature.buffers_to_mutate.values())
         self._constants: dict[Value, _Constant] = {}
         self._weights: dict[str, Value] = {}
-        self._scalars: dict[tuple[torch.dtype, bytes], Value] = {}
+        self._made: dict[tuple[torch.dtype, torch.Size, bytes], Value] = {}
 
     # --- lowering.context.Sources -----------------------------------------------------
 
@@ -101,14 +101,17 @@ class ProgramSources:
         return self._wrap(node, self._declare(graph, target, self._tensor(target)))
 
     def constant(self, graph: Graph, tensor: torch.Tensor) -> Value:
-        key = (tensor.dtype, tensor_bytes(tensor))
-        known = self._scalars.get(key)
+        key = (tensor.dtype, tensor.shape, tensor_bytes(tensor))
+        known = self._made.get(key)
         if known is None or not any(w.value is known for w in graph.weights):
-            known = self._scalars[key] = self._declare(graph, "const", tensor)
+            known = self._made[key] = self._declare(graph, "const", tensor)
         return known
 
     def scalar(self, node: fx.Node) -> float | None:
         return constant_scalar(self._program, node)
+
+    def contents(self, node: fx.Node) -> torch.Tensor | None:
+        return constant_tensor(self._program, node)
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         constant = self._constants[weight]
