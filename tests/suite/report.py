@@ -162,7 +162,10 @@ def format_run(run: Run) -> str:
         ),
     )
     lines += _section("Not delegated", _reasons(run, lambda s: s.left))
-    lines += _section("Delegated in part", _reasons(run, lambda s: s.delegated and not s.whole))
+    lines += _section(
+        "Delegated, though not all of it to ggml",
+        _reasons(run, lambda s: s.delegated and not s.whole),
+    )
     return "\n".join(lines)
 
 
