@@ -57,7 +57,13 @@ ggml_tensor* build_permute(OpContext& op) {
       !expect_plain(op, 0)) {
     return nullptr;
   }
-  return ggml_permute(op.ggml(), op.in(0), op.as_int(0), op.as_int(1), op.as_int(2), op.as_int(3));
+  ggml_tensor* result =
+      ggml_permute(op.ggml(), op.in(0), op.as_int(0), op.as_int(1), op.as_int(2), op.as_int(3));
+  if (result->ne[0] == 1) {
+    // No kernel steps along an extent of 1, but some look at its stride all the same.
+    result->nb[0] = ggml_type_size(result->type);
+  }
+  return result;
 }
 
 ggml_tensor* build_view(OpContext& op) {

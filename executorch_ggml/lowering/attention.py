@@ -8,14 +8,16 @@ model made, so none is left in the IR of an ordinary decoder.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import fx
 
+from executorch_ggml.ir.enums import HostBinary, HostReduce, RopeMode, Unary
 from executorch_ggml.ir.graph import State, StateKind, Value
-from executorch_ggml.ir.opset import RopeMode
-from executorch_ggml.ir.types import DType, dims_equal
-from executorch_ggml.lowering.context import LoweringContext, Tensor
+from executorch_ggml.ir.types import Dim, DType, dims_equal
+from executorch_ggml.lowering.context import LoweringContext, Tensor, broadcast_shape, product
+from executorch_ggml.lowering.host import host_binary, iota, where
 from executorch_ggml.lowering.registry import Unsupported, lowering, op_name
 
 _ROPE_MODES = {"normal": RopeMode.NORMAL, "neox": RopeMode.NEOX}
@@ -65,52 +67,148 @@ def rope(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, ctx.permute(y, _SWAP_HEADS))
 
 
-def _additive_mask(ctx: LoweringContext, mask: Tensor) -> Value:
-    """A boolean mask (true: attend) as 0 or -inf; a float mask as it is."""
-    if mask.is_float:
-        return ctx.contiguous(ctx.as_f32(mask).value)
+#: Added to the score of a hidden key. Its weight is exactly 0 beside any key that is seen,
+#: and a row without one stays finite.
+_HIDDEN = -1e38
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """What is added to the scores, and which of its rows see no key at all.
+
+    ``bias`` F32 ``[keys, queries, heads or 1, batch or 1]``. Such rows of the result are 0,
+    as torch has it: ``seen`` F32 (0 or 1) is multiplied, ``seen`` I32 selects.
+    """
+
+    bias: Value
+    seen: Value | None = None
+
+
+def _boolean_mask(ctx: LoweringContext, mask: Tensor) -> _Mask:
+    """True: attend."""
     if mask.dtype != torch.bool:
         raise Unsupported(f"mask of dtype {mask.dtype}")
-    as_float = ctx.call("cast", ctx.contiguous(mask.value), dtype=int(DType.F32))
-    return ctx.call("log", as_float)  # log(1) = 0, log(0) = -inf
+    ones = ctx.call("cast", ctx.contiguous(mask.value), dtype=int(DType.F32))
+    seen = ctx.call("unary", ctx.call("sum_rows", ones), kind=int(Unary.STEP))
+    return _Mask(ctx.call("scale", ones, scale=-_HIDDEN, bias=_HIDDEN), seen)
+
+
+def _float_mask(ctx: LoweringContext, mask: Tensor) -> _Mask:
+    """Added to the scores as it is. A row of -inf alone is seen only in its values."""
+    bias = ctx.contiguous(ctx.as_f32(mask).value)
+    largest = ctx.call("host_reduce", bias, kind=int(HostReduce.MAX))
+    lowest = ctx.constant(torch.tensor(-math.inf))
+    return _Mask(bias, host_binary(ctx, HostBinary.NE, largest, lowest, torch.bool))
+
+
+def _causal_mask(ctx: LoweringContext, queries: Dim, keys: Dim) -> _Mask:
+    """Query i sees the keys 0..i, whatever the number of keys."""
+    if isinstance(queries, int) and isinstance(keys, int):
+        visible = torch.ones(queries, keys, dtype=torch.bool).tril()
+        return _Mask(ctx.constant(torch.zeros(queries, keys).masked_fill(~visible, _HIDDEN)))
+    rows = ctx.reshape(iota(ctx, queries), (queries, 1))
+    hides = host_binary(ctx, HostBinary.GT, iota(ctx, keys), rows, torch.bool)
+    as_float = ctx.call("cast", hides, dtype=int(DType.F32))
+    return _Mask(ctx.call("scale", as_float, scale=_HIDDEN, bias=0.0))
+
+
+def _with_heads(ctx: LoweringContext, x: Tensor, rank: int) -> Tensor:
+    """An operand of rank 2 or more, of ``rank`` dims and a dim of heads if it had none."""
+    shape: tuple[Dim, ...] = (*((1,) * (rank - x.rank)), *x.shape)
+    if rank == 2:
+        shape = (1, 1, *shape)
+    elif rank == 3:
+        shape = (shape[0], 1, *shape[1:])
+    return Tensor(ctx.reshape(x.value, shape), shape, x.dtype)
+
+
+def _one_batch(ctx: LoweringContext, x: Tensor, lead: tuple[Dim, ...]) -> Tensor:
+    """``[..., H, S, D]`` repeated to the leading dims, which become one."""
+    kept = x.shape[-3:]
+    full = Tensor(ctx.broadcast_to(x, (*lead, *kept)), (*lead, *kept), x.dtype)
+    shape = (product(lead), *kept)
+    return Tensor(ctx.reshape(full.value, shape), shape, x.dtype)
+
+
+def _mask_of(
+    ctx: LoweringContext, mask: Tensor, rank: int, lead: tuple[Dim, ...], scores: tuple[Dim, Dim]
+) -> _Mask:
+    mask = _with_heads(ctx, mask, rank)
+    if all(dims_equal(d, 1) for d in mask.shape[:-3]):
+        lead = (1,)
+    shape = (*mask.shape[:-2], *scores)  # a mask may broadcast over queries and keys too
+    mask = _one_batch(ctx, Tensor(ctx.broadcast_to(mask, shape), shape, mask.dtype), lead)
+    return _float_mask(ctx, mask) if mask.is_float else _boolean_mask(ctx, mask)
 
 
 @lowering("aten.scaled_dot_product_attention.default", whole=True)
 def scaled_dot_product_attention(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    q = ctx.float_tensor(node.args[0], "query")
-    k = ctx.float_tensor(node.args[1], "key")
-    v = ctx.float_tensor(node.args[2], "value")
-    mask = ctx.optional_tensor(ctx.argument(node, 3, "attn_mask"), "attn_mask")
-    dropout = ctx.argument(node, 4, "dropout_p", 0.0)
-    causal = ctx.argument(node, 5, "is_causal", False)
+    """``softmax(scale * q k^T + mask) v`` over operands ``[..., heads, length, size]``."""
+    q, k, v = (ctx.float_tensor(node.args[i], n) for i, n in enumerate(("query", "key", "value")))
+    attn_mask = ctx.optional_tensor(ctx.argument(node, 3, "attn_mask"), "attn_mask")
+    causal = bool(ctx.argument(node, 5, "is_causal", False))
     scale = ctx.argument(node, 6, "scale")
-    if dropout:
+    grouped = bool(ctx.argument(node, 7, "enable_gqa", False))
+    if ctx.argument(node, 4, "dropout_p", 0.0):
         raise Unsupported("attention dropout")
-    if q.rank == 3:
-        q, k, v = (Tensor(x.value, (*x.shape[:1], 1, *x.shape[1:]), x.dtype) for x in (q, k, v))
-        q, k, v = (Tensor(ctx.reshape(x.value, x.shape), x.shape, x.dtype) for x in (q, k, v))
-    if not all(dims_equal(x.shape[0], q.shape[0]) for x in (k, v)):
-        raise Unsupported("attention that broadcasts the batch")
-    if causal and not dims_equal(q.shape[2], k.shape[2]):
-        raise Unsupported("causal attention over keys that are not the queries' own")
-    head_size = q.shape[3]
+    if causal and attn_mask is not None:
+        raise Unsupported("a mask beside is_causal")
     if scale is None:
-        if not isinstance(head_size, int):
-            raise Unsupported("a symbolic head size")
-        scale = 1.0 / math.sqrt(head_size)
-    heads, kv_heads = q.shape[1], k.shape[1]
-    if not (isinstance(heads, int) and isinstance(kv_heads, int) and heads % kv_heads == 0):
-        raise Unsupported(f"{heads} query heads over {kv_heads} key heads")
+        scale = 1.0 / math.sqrt(_static(q.shape[-1], "head size"))
+
+    rank = max(q.rank, k.rank, v.rank)
+    q, k, v = (_with_heads(ctx, x, rank) for x in (q, k, v))
+    lead = broadcast_shape(q.shape[:-3], k.shape[:-3], v.shape[:-3])
+    q, k, v = (_one_batch(ctx, x, lead) for x in (q, k, v))
+    q, k, v = _matched_heads(ctx, q, k, v, grouped)
+
+    queries, keys = q.shape[2], k.shape[2]
+    mask = None
+    if attn_mask is not None:
+        mask = _mask_of(ctx, attn_mask, rank, lead, (queries, keys))
+    elif causal and not dims_equal(queries, keys):
+        # The IR's causal attention aligns the last query with the last key, torch's the first.
+        mask, causal = _causal_mask(ctx, queries, keys), False
     y = ctx.call(
         "attention",
         ctx.rows(_heads_inner(ctx, q, "query")),
         ctx.rows(_heads_inner(ctx, k, "key")),
         ctx.rows(_heads_inner(ctx, v, "value")),
-        None if mask is None else _additive_mask(ctx, mask),
+        None if mask is None else mask.bias,
         causal=int(causal),
         scale=float(scale),
     )
+    if mask is not None and mask.seen is not None:
+        y = _without_blind_rows(ctx, y, mask.seen)
     return ctx.result(node, ctx.reshape(ctx.permute(y, _SWAP_HEADS), ctx.output_shape(node)))
+
+
+def _without_blind_rows(ctx: LoweringContext, y: Value, seen: Value) -> Value:
+    """0 where a query sees no key; ``y`` ``[d, heads, queries, batch]``."""
+    rows = ctx.permute(seen, _SWAP_HEADS)
+    if seen.type.dtype == DType.F32:
+        return ctx.call("mul", y, rows)
+    return where(ctx, rows, y, ctx.constant(torch.tensor(0.0)))
+
+
+def _matched_heads(
+    ctx: LoweringContext, q: Tensor, k: Tensor, v: Tensor, grouped: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values with as many heads as each other, a divisor of the queries'."""
+
+    def with_heads(x: Tensor, heads: Dim) -> Tensor:
+        shape = (x.shape[0], heads, *x.shape[2:])
+        return Tensor(ctx.broadcast_to(x, shape), shape, x.dtype)
+
+    (kv_heads,) = broadcast_shape((k.shape[1],), (v.shape[1],))
+    k, v = with_heads(k, kv_heads), with_heads(v, kv_heads)
+    if dims_equal(q.shape[1], 1):
+        q = with_heads(q, kv_heads)
+    heads = q.shape[1]
+    whole = isinstance(heads, int) and isinstance(kv_heads, int) and heads % kv_heads == 0
+    if not whole or not (grouped or heads == kv_heads or kv_heads == 1):
+        raise Unsupported(f"{heads} query heads over {kv_heads} key heads")
+    return q, k, v
 
 
 # --- the key/value cache -----------------------------------------------------------------

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
 from executorch_ggml.ir.graph import Value
-from executorch_ggml.ir.types import Dim, DType, dims_equal
-from executorch_ggml.lowering.context import LoweringContext, Tensor
-from executorch_ggml.lowering.elementwise import add_values
+from executorch_ggml.ir.types import DType, dims_equal, simplify_dim
+from executorch_ggml.lowering.context import MAX_RANK, LoweringContext, Tensor, broadcast_shape
+from executorch_ggml.lowering.context import product as product_of
+from executorch_ggml.lowering.elementwise import add_values, scale_value
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
-def product(ctx: LoweringContext, x: Tensor, w_transposed: Value) -> Value:
-    """``x @ w`` where ``w_transposed`` has the contracted dim as ``ne[0]``."""
-    x = ctx.as_f32(x)
-    return ctx.call("mul_mat", ctx.rows(w_transposed), ctx.rows(x.value))
+def product(ctx: LoweringContext, x: Tensor, w_transposed: Tensor) -> Value:
+    """``x @ w`` where ``w_transposed`` has the contracted dim last."""
+    w = w_transposed.value
+    if w_transposed.dtype == torch.float32 and w.type.dtype in (DType.F16, DType.BF16):
+        # A weight widened by the model: ggml would round x to the stored type.
+        w = ctx.as_f32(w_transposed).value
+    return ctx.call("mul_mat", ctx.rows(w), ctx.rows(ctx.as_f32(x).value))
 
 
 @lowering("aten.linear.default", whole=True)
@@ -24,36 +29,32 @@ def linear(ctx: LoweringContext, node: fx.Node) -> Tensor:
     weight = ctx.tensor(node.args[1], "weight")
     bias = ctx.optional_tensor(ctx.argument(node, 2, "bias"), "bias")
     if not x.is_float or not weight.is_float:
-        raise Unsupported("integer linear")
+        raise Unsupported("an integer matrix product")
     if weight.rank != 2:
         raise Unsupported(f"weight of rank {weight.rank}")
-    y = product(ctx, x, weight.value)
+    y = product(ctx, _as_rows(ctx, x), weight)
     if bias is not None:
         y = add_values(ctx, y, ctx.as_f32(bias).value)
     return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
 
 
+def _as_rows(ctx: LoweringContext, x: Tensor) -> Tensor:
+    """``[..., k]`` with k as an axis of its own: a higher rank than four may merge it."""
+    if x.rank <= MAX_RANK:
+        return x
+    shape = (product_of(x.shape[:-1]), x.shape[-1])
+    return Tensor(ctx.reshape(x.value, shape), shape, x.dtype)
+
+
 def _matrices(ctx: LoweringContext, node: fx.Node, first: int = 0) -> tuple[Tensor, Tensor]:
-    a = ctx.float_tensor(node.args[first], "mat1")
-    b = ctx.tensor(node.args[first + 1], "mat2")
-    if not b.is_float:
+    a, b = ctx.tensor(node.args[first], "mat1"), ctx.tensor(node.args[first + 1], "mat2")
+    if not a.is_float or not b.is_float:
         raise Unsupported("an integer matrix product")
-    return a, b
+    return ctx.as_f32(a), b
 
 
-def _transposed(ctx: LoweringContext, b: Tensor) -> Value:
-    return ctx.transpose(b, -2 + b.rank, -1 + b.rank).value
-
-
-def _broadcast_batch(ctx: LoweringContext, value: Value, like: Value) -> Value:
-    """Repeat ne[2] and ne[3] where the second operand has more."""
-    ne: list[Dim] = list(value.ne)
-    for i in (2, 3):
-        if dims_equal(ne[i], 1) and not dims_equal(like.ne[i], 1):
-            ne[i] = like.ne[i]
-    if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
-        return value
-    return ctx.call("repeat", value, **{f"ne{i}": d for i, d in enumerate(ne)})
+def _transposed(ctx: LoweringContext, b: Tensor) -> Tensor:
+    return ctx.transpose(b, b.rank - 2, b.rank - 1)
 
 
 @lowering("aten.mm.default", "aten.bmm.default")
@@ -64,33 +65,85 @@ def mm(ctx: LoweringContext, node: fx.Node) -> Tensor:
 
 @lowering("aten.matmul.default", whole=True)
 def matmul(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    """Batched product with broadcasting of the leading dims."""
+    """Batched product with broadcasting of the leading dims, of vectors too."""
     a, b = _matrices(ctx, node)
-    if a.rank == 1:
-        a = Tensor(a.value, (1, *a.shape), a.dtype)
-    w = b.value if b.rank == 1 else _transposed(ctx, b)
-    # mul_mat broadcasts its first operand only.
-    x = Tensor(_broadcast_batch(ctx, ctx.rows(a.value), w), a.shape, a.dtype)
-    y = product(ctx, x, w)
-    return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
+    w = b if b.rank == 1 else _transposed(ctx, b)
+    x = a if a.rank > 1 else Tensor(a.value, (1, *a.shape), a.dtype)
+    batch = broadcast_shape(x.shape[:-2], w.shape[:-2])
+    if all(dims_equal(d, 1) for d in w.shape[:-2]):
+        w = Tensor(ctx.reshape(w.value, w.shape[-2:]), w.shape[-2:], w.dtype)
+        x = _as_rows(ctx, x)
+    else:
+        # mul_mat broadcasts its first operand, over two dims.
+        x = Tensor(ctx.broadcast_to(x, (*batch, *x.shape[-2:])), (*batch, *x.shape[-2:]), x.dtype)
+        if len(batch) > MAX_RANK - 2:
+            w = Tensor(
+                ctx.broadcast_to(w, (*batch, *w.shape[-2:])), (*batch, *w.shape[-2:]), w.dtype
+            )
+            x, w = _one_batch_dim(ctx, x), _one_batch_dim(ctx, w)
+    return ctx.result(node, ctx.reshape(product(ctx, x, w), ctx.output_shape(node)))
+
+
+def _one_batch_dim(ctx: LoweringContext, x: Tensor) -> Tensor:
+    shape = (product_of(x.shape[:-2]), *x.shape[-2:])
+    return Tensor(ctx.reshape(x.value, shape), shape, x.dtype)
 
 
 @lowering("aten.addmm.default", "aten.baddbmm.default")
 def addmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``beta * bias + alpha * (a @ b)``."""
-    bias = ctx.float_tensor(node.args[0], "bias")
     a, b = _matrices(ctx, node, first=1)
-    y = product(ctx, a, _transposed(ctx, b))
+    return _plus_bias(ctx, node, product(ctx, a, _transposed(ctx, b)))
+
+
+@lowering("aten.addmv.default", whole=True)
+def addmv(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """``beta * bias + alpha * (matrix @ vector)``."""
+    matrix, vector = _matrices(ctx, node, first=1)
+    return _plus_bias(ctx, node, product(ctx, vector, matrix))
+
+
+@lowering("aten.addbmm.default", whole=True)
+def addbmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """``beta * bias + alpha * sum of a[i] @ b[i]``: one product over all i and k."""
+    a, b = _matrices(ctx, node, first=1)
+    wide = simplify_dim(a.shape[0] * a.shape[2])
+    x, w = ctx.permuted(a, (1, 0, 2)), ctx.permuted(b, (2, 0, 1))
+    flat_x, flat_w = (
+        Tensor(ctx.reshape(t.value, (t.shape[0], wide)), (t.shape[0], wide), t.dtype)
+        for t in (x, w)
+    )
+    return _plus_bias(ctx, node, product(ctx, flat_x, flat_w))
+
+
+def _plus_bias(ctx: LoweringContext, node: fx.Node, y: Value) -> Tensor:
+    """``beta * args[0] + alpha * y``; a bias times 0 is left out, NaN or not."""
+    bias = ctx.float_tensor(node.args[0], "bias")
     alpha = ctx.number(ctx.argument(node, 4, "alpha", 1), "alpha")
     beta = ctx.number(ctx.argument(node, 3, "beta", 1), "beta")
-    if alpha != 1.0:
-        y = ctx.call("scale", y, scale=alpha)
-    if beta == 0.0:
-        return ctx.result(node, y)
-    addend = bias.value
-    if beta != 1.0:
-        addend = ctx.call("scale", ctx.contiguous(addend), scale=beta)
-    return ctx.result(node, add_values(ctx, y, addend))
+    y = scale_value(ctx, y, alpha)
+    if beta != 0.0:
+        y = add_values(ctx, y, scale_value(ctx, bias.value, beta))
+    return ctx.result(node, y)
+
+
+@lowering("aten.bilinear.default", whole=True)
+def bilinear(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """``x1[i] * weight[n, i, j] * x2[j] + bias[n]`` summed over i and j, for each row."""
+    x1, x2, weight = (ctx.float_tensor(node.args[i], f"input{i + 1}") for i in range(3))
+    bias = ctx.optional_tensor(ctx.argument(node, 3, "bias"), "bias")
+    n, i, j = weight.shape
+    rows = product_of(x1.shape[:-1])
+    flat = simplify_dim(n * i)
+    matrix = Tensor(ctx.reshape(weight.value, (flat, j)), (flat, j), weight.dtype)
+    over_j = product(ctx, _as_rows(ctx, x2), matrix)
+    terms = ctx.call(
+        "mul", ctx.reshape(over_j, (rows, n, i)), ctx.rows(ctx.reshape(x1.value, (rows, 1, i)))
+    )
+    y = ctx.reshape(ctx.call("sum_rows", terms), (rows, n))
+    if bias is not None:
+        y = add_values(ctx, y, ctx.as_f32(bias).value)
+    return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
 
 
 @lowering("torchao.dequantize_gguf.default")
