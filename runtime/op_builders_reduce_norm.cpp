@@ -22,7 +22,12 @@ ggml_tensor* build_argmax(OpContext& op) {
                  describe(*x).c_str())) {
     return nullptr;
   }
-  return ggml_argmax(op.ggml(), op.in(0));
+  // Our kernel in place of ggml's: that one gives the last of equal maxima, and no NaN.
+  std::array<ggml_tensor*, 1> operands = {op.in(0)};
+  ggml_tensor* found =
+      op.host_op(host_reduce, GGML_TYPE_I32, {1, x->ne[1], 1, 1}, operands,
+                 {.ints = {static_cast<int64_t>(HostReduce::Argmax), 0}, .floats = {0}});
+  return ggml_reshape_1d(op.ggml(), found, x->ne[1]);
 }
 
 ggml_tensor* build_cumsum(OpContext& op) {

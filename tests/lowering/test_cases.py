@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests import corpus
 from tests.harness import lower, run_reference, run_runtime
 from tests.lowering.cases import CASES, Case
 
@@ -24,11 +25,15 @@ def test_equals_eager(case: Case) -> None:
         assert tuple(lowered.ops) == case.ops
     host = {call.op.name for graph in lowered.graphs for call in graph.calls if call.op.is_host}
     assert bool(host) == case.host, f"host-side ops: {sorted(host) or 'none'}"
+    calls = []
     for inputs in (case.inputs, *case.others):
         expected = case.module(*inputs)
         outputs = expected if isinstance(expected, (tuple, list)) else (expected,)
+        calls.append((inputs, outputs))
         for run in (run_reference, run_runtime):
             for actual, wanted in zip(run(lowered, inputs), outputs, strict=True):
                 torch.testing.assert_close(
                     actual, wanted, rtol=case.rtol, atol=atol, equal_nan=True
                 )
+    if (target := corpus.folder()) is not None:
+        corpus.write(target, case.name, lowered.buffer(), calls, case.rtol, atol)
