@@ -19,8 +19,10 @@ CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.c
 # As many test processes as cores, but models are large: at most 4.
 PYTEST_JOBS ?= $(shell j=$(JOBS); [ $$j -gt 4 ] && j=4; echo $$j)
 PYTEST := python -m pytest
+# What the Python tests lowered, to be run again by the sanitizer build.
+CORPUS := $(CURDIR)/build/corpus
 
-.PHONY: help setup build demo test check lint format cpp-test py-test suite asan package-test clean
+.PHONY: help setup build demo test check lint format cpp-test py-test suite asan asan-corpus package-test clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
@@ -51,7 +53,7 @@ check: lint build ## The everyday loop: lint, build, fast tests (under 5 minutes
 	@echo "==> Python tests (fast)"
 	@$(PYTEST) -n $(PYTEST_JOBS) -m "not slow and not network"
 
-test: lint build cpp-test py-test suite asan ## Everything CI runs
+test: lint build cpp-test py-test suite asan asan-corpus ## Everything CI runs
 
 cpp-test: build
 	@echo "==> C++ tests"
@@ -59,7 +61,8 @@ cpp-test: build
 
 py-test: build
 	@echo "==> Python tests (all)"
-	@$(PYTEST) -n $(PYTEST_JOBS) --durations=15
+	@rm -rf "$(CORPUS)"
+	@EXECUTORCH_GGML_CORPUS="$(CORPUS)" $(PYTEST) -n $(PYTEST_JOBS) --durations=15
 
 suite: build ## ExecuTorch's own operator suite with our partitioner (minutes)
 	@python -m tests.suite --jobs $(PYTEST_JOBS)
@@ -70,6 +73,10 @@ asan: setup ## The C++ tests under AddressSanitizer and UndefinedBehaviorSanitiz
 	@cmake --build --preset asan
 	@echo "==> C++ tests under ASan and UBSan"
 	@UBSAN_OPTIONS=print_stacktrace=1 ctest --preset asan -j $(JOBS)
+
+asan-corpus: ## The op table's programs, written by py-test, under the sanitizers
+	@echo "==> the op table under ASan and UBSan"
+	@UBSAN_OPTIONS=print_stacktrace=1 build-asan/tests/run_corpus "$(CORPUS)"
 
 lint: setup ## ruff, mypy --strict, clang-format
 	@echo "==> ruff"
