@@ -181,6 +181,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
             n_delegated=len(ops) - len(rejections),
             n_partitions=n_partitions,
             rejections=rejections,
+            n_host=sum(node in claimed and node in verdicts.host for node in ops),
         )
         self.reports.append(report)
         logger.info("%s", report)

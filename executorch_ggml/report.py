@@ -17,22 +17,28 @@ class Rejection:
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """Counts for one method; ``str()`` is a table."""
+    """Counts for one method; ``str()`` is a table.
+
+    ``n_host`` of the delegated ops take a host-side kernel: a function, comparison or
+    index operation of our own, which runs on the CPU whatever ggml's device is.
+    """
 
     method: str
     n_ops: int
     n_delegated: int
     n_partitions: int
     rejections: tuple[Rejection, ...] = field(default_factory=tuple)
+    n_host: int = 0
 
     @property
     def is_whole(self) -> bool:
         return not self.rejections
 
     def __str__(self) -> str:
+        host = f", {self.n_host} of them host-side" if self.n_host else ""
         lines = [
             f"{self.method}: {self.n_delegated} of {self.n_ops} ops delegated to ggml "
-            f"in {self.n_partitions} partition{'' if self.n_partitions == 1 else 's'}"
+            f"in {self.n_partitions} partition{'' if self.n_partitions == 1 else 's'}{host}"
         ]
         groups = Counter((r.op, r.reason) for r in self.rejections)
         first_source: dict[tuple[str, str], str] = {}

@@ -38,6 +38,8 @@ class Verdicts:
 
     supported: set[fx.Node]
     reasons: dict[fx.Node, str] = field(default_factory=dict)
+    #: Of the supported ones, those that take a host-side kernel.
+    host: set[fx.Node] = field(default_factory=set)
 
 
 class _MetadataSources:
@@ -116,9 +118,12 @@ def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
-        reason = _try_lowering(node, sources, options)
+        graph = Graph()
+        reason = _try_lowering(node, graph, sources, options)
         if reason is None:
             verdicts.supported.add(node)
+            if any(call.op.is_host for call in graph.calls):
+                verdicts.host.add(node)
         else:
             verdicts.reasons[node] = reason
     # A tuple's element is only as good as the tuple.
@@ -129,9 +134,11 @@ def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
     return verdicts
 
 
-def _try_lowering(node: fx.Node, sources: _MetadataSources, options: GgmlOptions) -> str | None:
-    """Lower one node by itself. Returns the reason if that is not possible."""
-    context = LoweringContext(Graph(), sources, options)
+def _try_lowering(
+    node: fx.Node, graph: Graph, sources: _MetadataSources, options: GgmlOptions
+) -> str | None:
+    """Lower one node by itself into ``graph``. Returns the reason if that is not possible."""
+    context = LoweringContext(graph, sources, options)
     try:
         lowered = lower_node(context, node)
         for value in lowered if isinstance(lowered, tuple) else (lowered,):
