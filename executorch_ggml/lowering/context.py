@@ -154,6 +154,8 @@ class LoweringContext:
     def known_integers(self, arg: Any) -> torch.Tensor | None:
         """The int64 contents of an integer constant behind copies; None if they are computed."""
         while isinstance(arg, fx.Node) and op_name(arg.target) in _COPIES:
+            if arg.meta["val"].dtype not in (torch.int64, torch.int32):
+                return None
             arg = arg.args[0]
         if not isinstance(arg, fx.Node) or arg.op not in ("placeholder", "get_attr"):
             return None

@@ -1,48 +1,103 @@
-"""Rows picked by index: embeddings, ``index_select``, ``index`` on the first dim."""
+"""Rows of a table: embeddings, and bags of them added up."""
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
+from executorch_ggml.ir.enums import HostBinary, HostReduce, Scatter
 from executorch_ggml.ir.graph import Value
-from executorch_ggml.ir.types import dims_equal, product
-from executorch_ggml.lowering.context import LoweringContext, Tensor, normalize_dim
+from executorch_ggml.ir.types import Dim, product
+from executorch_ggml.lowering.constructors import filled
+from executorch_ggml.lowering.context import LoweringContext, Tensor, getitem_index
+from executorch_ggml.lowering.host import host_binary, iota, where
+from executorch_ggml.lowering.index import index_operand
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
-def _rows(ctx: LoweringContext, table: Value, ids: Tensor) -> Value:
-    """Rows of a matrix ``[rows, n]`` at ids of any shape, as ``[ids..., n]``."""
-    if ids.is_float:
-        raise Unsupported(f"indices of dtype {ids.dtype}")
-    flat = ctx.reshape(ids.value, [product(ids.shape)])
-    return ctx.call("get_rows", table, ctx.contiguous(flat))
+def _rows(ctx: LoweringContext, node: fx.Node) -> tuple[Value, Tensor]:
+    """The rows of the table (argument 0) at ids (argument 1) of any shape, as ``[k, n]``."""
+    table = ctx.tensor(node.args[0], "weight")
+    ids = index_operand(ctx, node.args[1], "indices")
+    if not table.is_float:
+        raise Unsupported("an integer embedding table")
+    flat = ctx.contiguous(ctx.reshape(ids.value, [product(ids.shape)]))
+    return ctx.call("get_rows", ctx.rows(table.value), flat), ids
 
 
 @lowering("aten.embedding.default")
 def embedding(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    table = ctx.tensor(node.args[0], "weight")
-    ids = ctx.tensor(node.args[1], "indices")
-    if not table.is_float:
-        raise Unsupported("an integer embedding table")
-    y = _rows(ctx, ctx.rows(table.value), ids)
-    return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
+    """``padding_idx`` says where no gradient goes; it changes no result."""
+    rows, _ = _rows(ctx, node)
+    return ctx.result(node, ctx.reshape(rows, ctx.output_shape(node)))
 
 
-def _select_rows(ctx: LoweringContext, node: fx.Node, dim: int, ids: Tensor) -> Tensor:
-    """Rows along ``dim``: the dims after it are flattened into one row."""
-    x = ctx.tensor(node.args[0])
-    if dim != 0 or any(dims_equal(d, 0) for d in ctx.output_shape(node)):
-        raise Unsupported(f"indexing along dim {dim}")
-    table = ctx.reshape(x.value, [x.shape[0], product(x.shape[1:])])
-    y = _rows(ctx, ctx.contiguous(table), ids)
-    return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
+_MODES = ("sum", "mean", "max")
 
 
-@lowering("aten.index_select.default")
-def index_select(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    x = ctx.tensor(node.args[0])
-    if x.rank == 0:
-        raise Unsupported("index_select of a scalar")
-    return _select_rows(
-        ctx, node, normalize_dim(node.args[1], x.rank), ctx.tensor(node.args[2], "index")
-    )
+@lowering(
+    "aten._embedding_bag.default",
+    "aten._embedding_bag_forward_only.default",
+    whole=True,
+)
+def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
+    """Rows of one bag, one after the other, into the bag's row.
+
+    Offsets say where each bag starts; with ``include_last_offset`` the last one says
+    where the last bag ends.
+    """
+    if any(getitem_index(user) != 0 for user in node.users):
+        raise Unsupported("the bags of embedding_bag are used, not only their sums")
+    offsets = index_operand(ctx, node.args[2], "offsets")
+    mode = _MODES[ctx.static(ctx.argument(node, 4, "mode", 0), "mode")]
+    weights = ctx.optional_tensor(ctx.argument(node, 6, "per_sample_weights"), "weights")
+    last = bool(ctx.argument(node, 7, "include_last_offset", False))
+    padding = ctx.argument(node, 8, "padding_idx", -1)
+    if weights is not None:
+        raise Unsupported("weights for each sample of a bag")
+    rows, ids = _rows(ctx, node)
+    count, width = product(ids.shape), rows.ne[0]
+    # What lies behind the last offset goes to one more bag, which is cut off.
+    n_bags = offsets.shape[0]
+    bags = _bag_of(ctx, offsets.value, count, n_bags)
+    fill = float("-inf") if mode == "max" else 0.0
+    counted = filled(ctx, 1.0, torch.float32, (1, count))
+    if padding is not None and padding >= 0:
+        padded = host_binary(
+            ctx,
+            HostBinary.EQ,
+            ctx.reshape(ids.value, (count, 1)),
+            ctx.constant(torch.tensor(padding)),
+            torch.bool,
+        )
+        rows = where(ctx, padded, filled(ctx, fill, torch.float32, ()), rows)
+        nothing, one = (filled(ctx, n, torch.float32, ()) for n in (0.0, 1.0))
+        counted = where(ctx, ctx.reshape(padded, (1, count)), nothing, one)
+    columns = ctx.permute(rows, (1, 0))
+    start = filled(ctx, fill, torch.float32, (width, n_bags))
+    scatter = Scatter.MAX if mode == "max" else Scatter.ADD
+    y = ctx.call("host_scatter", start, bags, columns, mode=int(scatter))
+    if mode != "sum":
+        nothing = filled(ctx, 0.0, torch.float32, (1, n_bags))
+        counts = ctx.call("host_scatter", nothing, bags, counted, mode=int(Scatter.ADD))
+        zero = filled(ctx, 0.0, torch.float32, ())
+        empty = host_binary(ctx, HostBinary.EQ, counts, zero, torch.bool)
+        if mode == "mean":
+            y = ctx.call("div", y, where(ctx, empty, filled(ctx, 1.0, torch.float32, ()), counts))
+        y = where(ctx, empty, zero, y)
+    result = Tensor(ctx.permute(y, (1, 0)), (n_bags, width), torch.float32)
+    wanted: Dim = ctx.dim(node.meta["val"][0].shape[0])
+    if last:
+        result = Tensor(ctx.slice(result, 0, 0, wanted), (wanted, width), torch.float32)
+    dtype = node.meta["val"][0].dtype
+    return (Tensor(result.value, (wanted, width), dtype),)
+
+
+def _bag_of(ctx: LoweringContext, offsets: Value, count: Dim, n_bags: Dim) -> Value:
+    """Which bag each of ``count`` rows lies in: as many offsets as are not behind it, less 1."""
+    position = ctx.reshape(iota(ctx, count), (count, 1))
+    starts = ctx.contiguous(ctx.reshape(offsets, (1, n_bags)))
+    started = host_binary(ctx, HostBinary.GE, position, starts, torch.bool)
+    number = ctx.call("host_reduce", started, kind=int(HostReduce.SUM))
+    bag = host_binary(ctx, HostBinary.SUB, number, ctx.constant(torch.tensor(1)), torch.int64)
+    return ctx.reshape(bag, (1, count))

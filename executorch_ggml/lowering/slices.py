@@ -1,0 +1,321 @@
+"""Parts of tensors, tensors of parts, and parts replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from executorch_ggml.ir.graph import Value
+from executorch_ggml.ir.types import Dim, dims_equal, product, simplify_dim
+from executorch_ggml.lowering.context import (
+    LoweringContext,
+    Tensor,
+    axis_of,
+    normalize_dim,
+)
+from executorch_ggml.lowering.host import converted
+from executorch_ggml.lowering.index import (
+    merged,
+    static_sizes,
+    strided_ids,
+    take_fixed,
+)
+from executorch_ggml.lowering.registry import Unsupported, lowering
+
+_INT64_MAX = 2**63 - 1
+
+
+# --- parts -----------------------------------------------------------------------------
+
+
+def _bound(ctx: LoweringContext, arg: Any, extent: Dim, default: Dim) -> Dim:
+    """A slice bound, clipped to the extent as torch clips it."""
+    if arg is None:
+        return default
+    bound = ctx.dim(arg)
+    if isinstance(bound, int):
+        if bound >= _INT64_MAX:
+            return extent
+        if bound < 0:
+            bound = simplify_dim(bound + extent)
+            if isinstance(bound, int):
+                return max(bound, 0)
+            return bound
+        if isinstance(extent, int):
+            return min(bound, extent)
+    return bound
+
+
+@lowering("aten.slice.Tensor", "aten.slice_copy.Tensor")
+def slice_(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    dim = normalize_dim(ctx.argument(node, 1, "dim", 0), x.rank)
+    start = _bound(ctx, ctx.argument(node, 2, "start"), x.shape[dim], 0)
+    step = ctx.static(ctx.argument(node, 4, "step", 1), "step")
+    shape = ctx.output_shape(node)
+    if dims_equal(shape[dim], x.shape[dim]) and step == 1:
+        return ctx.result(node, x.value)
+    if any(dims_equal(d, 0) for d in shape):
+        raise Unsupported("an empty slice")
+    return ctx.result(node, ctx.slice(x, dim, start, shape[dim], step))
+
+
+@lowering("aten.narrow.default", "aten.narrow_copy.default")
+def narrow(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    dim = normalize_dim(node.args[1], x.rank)
+    start = _bound(ctx, node.args[2], x.shape[dim], 0)
+    return ctx.result(node, ctx.slice(x, dim, start, ctx.output_shape(node)[dim]))
+
+
+@lowering("aten.select.int", "aten.select_copy.int")
+def select(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    dim = normalize_dim(node.args[1], x.rank)
+    index = _element(ctx, node.args[2], x.shape[dim])
+    picked = ctx.slice(x, dim, index, 1)
+    return ctx.result(node, ctx.reshape(picked, ctx.output_shape(node)))
+
+
+def _element(ctx: LoweringContext, arg: Any, extent: Dim) -> Dim:
+    """An index into a dim, counted from its start.
+
+    Raises:
+        Unsupported: a computed one that may lie outside.
+    """
+    index = ctx.dim(arg)
+    if isinstance(index, int) and index < 0:
+        index = simplify_dim(index + extent)
+    if not isinstance(index, int) and index.free_symbols and not _is_in_bounds(index, extent):
+        raise Unsupported(f"index {index} is not known to be in range")
+    return index
+
+
+def _is_in_bounds(index: Dim, extent: Dim) -> bool:
+    """Whether the index is the extent less a constant (``x[:, -1]``)."""
+    difference = simplify_dim(extent - index)
+    return isinstance(difference, int) and difference > 0
+
+
+@lowering(
+    "aten.split_with_sizes.default",
+    "aten.split_with_sizes_copy.default",
+    "aten.split.Tensor",
+    "aten.split_copy.Tensor",
+    "aten.chunk.default",
+)
+def split(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
+    x = ctx.tensor(node.args[0])
+    dim = normalize_dim(ctx.argument(node, 2, "dim", 0), x.rank)
+    parts: list[Tensor] = []
+    start: Dim = 0
+    for fake in node.meta["val"]:
+        shape = tuple(ctx.dim(s) for s in fake.shape)
+        if any(dims_equal(s, 0) for s in shape):
+            raise Unsupported("a split with an empty part")
+        parts.append(Tensor(ctx.slice(x, dim, start, shape[dim]), shape, x.dtype))
+        start = simplify_dim(start + shape[dim])
+    return tuple(parts)
+
+
+@lowering("aten.unbind.int", "aten.unbind_copy.int")
+def unbind(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
+    x = ctx.tensor(node.args[0])
+    dim = normalize_dim(ctx.argument(node, 1, "dim", 0), x.rank)
+    parts: list[Tensor] = []
+    for index, fake in enumerate(node.meta["val"]):
+        shape = tuple(ctx.dim(s) for s in fake.shape)
+        parts.append(Tensor(ctx.reshape(ctx.slice(x, dim, index, 1), shape), shape, x.dtype))
+    return tuple(parts)
+
+
+# --- tensors of parts --------------------------------------------------------------------
+
+
+def concatenate(ctx: LoweringContext, parts: Sequence[Tensor], dim: int) -> Value:
+    """Tensors of one rank and dtype after each other along ``dim``."""
+    axis = axis_of(parts[0].shape, dim)
+    if axis is None or any(axis_of(p.shape, dim) != axis for p in parts):
+        parts = [ctx.around(p, dim) for p in parts]
+        axis = 1
+    result = parts[0].value
+    for part in parts[1:]:
+        result = ctx.call("concat", result, part.value, axis=axis)
+    return result
+
+
+def joined(ctx: LoweringContext, parts: Sequence[Tensor], dim: int) -> Tensor:
+    """As :func:`concatenate`, with the shape that results."""
+    first = parts[0]
+    total = simplify_dim(sum((p.shape[dim] for p in parts[1:]), start=first.shape[dim]))
+    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
+    return Tensor(ctx.reshape(concatenate(ctx, parts, dim), shape), shape, first.dtype)
+
+
+@lowering("aten.cat.default", "aten.concat.default")
+def cat(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """Of mixed dtypes the parts are converted to the result's."""
+    tensors = node.args[0]
+    assert isinstance(tensors, (list, tuple))
+    shape, dtype = ctx.output_shape(node), ctx.output_dtype(node)
+    dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
+    parts = [_f32(ctx, _as_dtype(ctx, ctx.tensor(t), dtype)) for t in tensors]
+    return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
+
+
+def _as_dtype(ctx: LoweringContext, x: Tensor, dtype: torch.dtype) -> Tensor:
+    return Tensor(converted(ctx, x, dtype), x.shape, dtype)
+
+
+def _f32(ctx: LoweringContext, x: Tensor) -> Tensor:
+    """Weights of half precision are widened: calls on several values take one type."""
+    return ctx.as_f32(x) if x.is_float else x
+
+
+@lowering("aten.stack.default")
+def stack(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    tensors = node.args[0]
+    assert isinstance(tensors, (list, tuple))
+    shape, dtype = ctx.output_shape(node), ctx.output_dtype(node)
+    dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
+    part_shape = (*shape[:dim], 1, *shape[dim + 1 :])
+    parts = [_f32(ctx, _as_dtype(ctx, ctx.tensor(t), dtype)) for t in tensors]
+    parts = [Tensor(ctx.reshape(p.value, part_shape), part_shape, p.dtype) for p in parts]
+    return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
+
+
+@lowering("aten.roll.default", whole=True)
+def roll(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """The last elements of each dim come first. Without dims, of all elements in a row."""
+    x = ctx.tensor(node.args[0])
+    shifts, dims = node.args[1], ctx.argument(node, 2, "dims", [])
+    assert isinstance(shifts, (list, tuple))
+    shape = x.shape
+    if not dims:
+        flat = (product(shape),)
+        x, dims = Tensor(ctx.reshape(x.value, flat), flat, x.dtype), [0]
+    for shift, dim in zip(shifts, dims, strict=True):
+        d = normalize_dim(dim, x.rank)
+        (size,) = static_sizes(x, [d])
+        first = ctx.static(shift, "shift") % size
+        if first == 0:
+            continue
+        x = joined(
+            ctx, [_part(ctx, x, d, size - first, size), _part(ctx, x, d, 0, size - first)], d
+        )
+    return ctx.result(node, ctx.reshape(x.value, shape))
+
+
+def _part(ctx: LoweringContext, x: Tensor, dim: int, start: Dim, end: Dim) -> Tensor:
+    length = simplify_dim(end - start)
+    shape = (*x.shape[:dim], length, *x.shape[dim + 1 :])
+    return Tensor(ctx.slice(x, dim, start, length), shape, x.dtype)
+
+
+# --- parts replaced ------------------------------------------------------------------------
+
+
+def replaced(
+    ctx: LoweringContext, x: Tensor, part: Tensor, dim: int, start: Dim, step: int = 1
+) -> Tensor:
+    """``x`` with ``part`` in the place of as many elements of a dim, ``step`` apart.
+
+    Raises:
+        Unsupported: whether anything is left before or behind the part depends on sizes.
+    """
+    extent, length = x.shape[dim], part.shape[dim]
+    x, part = _f32(ctx, x), _f32(ctx, part)
+    if step != 1:
+        (size,) = static_sizes(x, [dim])
+        if not isinstance(start, int) or not isinstance(length, int):
+            raise Unsupported("a strided part of dynamic size")
+        ids = torch.arange(size)
+        ids[start : start + step * length : step] = torch.arange(size, size + length)
+        taken = take_fixed(ctx, joined(ctx, [x, part], dim), dim, ids)
+        return Tensor(ctx.reshape(taken.value, x.shape), x.shape, x.dtype)
+    end = simplify_dim(start + length)
+    parts = [part]
+    if _some(start):
+        parts.insert(0, _part(ctx, x, dim, 0, start))
+    if _some(simplify_dim(extent - end)):
+        parts.append(_part(ctx, x, dim, end, extent))
+    return joined(ctx, parts, dim)
+
+
+def _some(count: Dim) -> bool:
+    """Whether there is anything left.
+
+    Raises:
+        Unsupported: it depends on sizes.
+    """
+    if isinstance(count, int):
+        return count > 0
+    if dims_equal(count, 0):
+        return False
+    if count.is_positive:
+        return True
+    raise Unsupported(f"{count} elements beside the part: none for some sizes")
+
+
+@lowering("aten.slice_scatter.default")
+def slice_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    dim = normalize_dim(ctx.argument(node, 2, "dim", 0), x.rank)
+    start = _bound(ctx, ctx.argument(node, 3, "start"), x.shape[dim], 0)
+    step = ctx.static(ctx.argument(node, 5, "step", 1), "step")
+    return ctx.result(node, replaced(ctx, x, part, dim, start, step).value)
+
+
+@lowering("aten.select_scatter.default", whole=True)
+def select_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    dim = normalize_dim(node.args[2], x.rank)
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    row = Tensor(ctx.reshape(part.value, shape), shape, x.dtype)
+    start = _element(ctx, node.args[3], x.shape[dim])
+    return ctx.result(node, replaced(ctx, x, row, dim, start).value)
+
+
+def _replaced_at(ctx: LoweringContext, x: Tensor, part: Tensor, ids: torch.Tensor) -> Value:
+    """Elements of the last dim replaced by those of ``part``, at fixed ids."""
+    (size,) = static_sizes(x, [x.rank - 1])
+    picked = torch.arange(size)
+    picked[ids.reshape(-1)] = torch.arange(size, size + ids.numel())
+    both = joined(ctx, [_f32(ctx, x), _f32(ctx, part)], x.rank - 1)
+    return take_fixed(ctx, both, x.rank - 1, picked).value
+
+
+@lowering("aten.diagonal_scatter.default", whole=True)
+def diagonal_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    offset = ctx.static(ctx.argument(node, 2, "offset", 0), "offset")
+    dim0 = normalize_dim(ctx.argument(node, 3, "dim1", 0), x.rank)
+    dim1 = normalize_dim(ctx.argument(node, 4, "dim2", 1), x.rank)
+    rows, columns = static_sizes(x, [dim0, dim1])
+    order = [d for d in range(x.rank) if d not in (dim0, dim1)] + [dim0, dim1]
+    moved = ctx.permuted(x, order)
+    ids = torch.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+    y = _replaced_at(ctx, merged(ctx, moved, x.rank - 2, 2), part, ids)
+    result = Tensor(ctx.reshape(y, moved.shape), moved.shape, x.dtype)
+    return ctx.result(node, ctx.permuted(result, [order.index(d) for d in range(x.rank)]).value)
+
+
+@lowering("aten.as_strided_scatter.default", whole=True)
+def as_strided_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    x = ctx.tensor(node.args[0])
+    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    offset = ctx.argument(node, 4, "storage_offset")
+    ids = strided_ids(x, source.meta["val"], node.args[2], node.args[3], offset)
+    if len(set(ids.reshape(-1).tolist())) != ids.numel():
+        raise Unsupported("as_strided_scatter that writes an element twice")
+    flat = merged(ctx, x, 0, x.rank)
+    y = _replaced_at(ctx, flat, merged(ctx, part, 0, part.rank), ids)
+    return ctx.result(node, ctx.reshape(y, x.shape))
