@@ -36,12 +36,20 @@ constexpr size_t kInPlaceAlignment = 16;
 
 long long ll(int64_t value) { return static_cast<long long>(value); }
 
+// Whether the dims that count lie in the expected order: those of size 1 may be anywhere.
 bool has_dim_order(const Tensor& tensor, const std::vector<uint8_t>& expected) {
   const auto found = tensor.dim_order();
-  for (size_t i = 0; i < found.size(); ++i) {
-    const size_t wanted = expected.empty() ? i : expected[i];
-    // Dims of size 1 may be anywhere, but ExecuTorch writes what it was given.
-    if (found[i] != wanted) {
+  const auto sizes = tensor.sizes();
+  const auto next = [&](size_t& i, const auto& at) {
+    while (i < sizes.size() && sizes[at(i)] == 1) {
+      ++i;
+    }
+    return i < sizes.size() ? at(i) : sizes.size();
+  };
+  const auto wanted_at = [&](size_t i) { return expected.empty() ? i : size_t{expected[i]}; };
+  const auto found_at = [&](size_t i) { return size_t{found[i]}; };
+  for (size_t i = 0, j = 0; i < sizes.size() || j < sizes.size(); ++i, ++j) {
+    if (next(i, wanted_at) != next(j, found_at)) {
       return false;
     }
   }

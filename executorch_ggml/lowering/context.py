@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 import sympy
 import torch
+from executorch.exir.tensor import dim_order_from_stride
 from torch import fx
 
 from executorch_ggml.ir.graph import Graph, State, Value, ValueKind
@@ -132,6 +133,15 @@ class LoweringContext:
 
     def bind(self, node: fx.Node, lowered: Lowered) -> None:
         self._env[node] = lowered
+
+    def bind_input(self, node: fx.Node) -> None:
+        """Declare an input. One laid out in another order of dims is seen through a permute."""
+        found = self._sources.materialize(self.graph, node)
+        order = dim_order_of(node.meta["val"]) if isinstance(found, Tensor) else ()
+        if order and isinstance(found, Tensor):
+            stored = Tensor(found.value, tuple(found.shape[d] for d in order), found.dtype)
+            found = self.permuted(stored, [order.index(d) for d in range(found.rank)])
+        self.bind(node, found)
 
     def lowered(self, node: fx.Node) -> Lowered:
         if node not in self._env:
@@ -548,6 +558,20 @@ def contiguous_type(dtype: DType, shape: Sequence[Dim]) -> TensorType:
     return TensorType(dtype, ne, contiguous_strides(ne))
 
 
+def dim_order_of(fake: torch.Tensor) -> tuple[int, ...]:
+    """The dims of an argument from the outermost in memory to the innermost; () in order.
+
+    A program's argument is dense in the order that ExecuTorch reads from its strides.
+
+    Raises:
+        Unsupported: an expanded tensor, which ExecuTorch refuses too.
+    """
+    if any(isinstance(s, int) and s == 0 for s in fake.stride()):
+        raise Unsupported("an expanded argument (a stride of 0)")
+    order = tuple(int(d) for d in dim_order_from_stride(fake.stride()))
+    return () if order == tuple(range(fake.dim())) else order
+
+
 def is_weight(value: Value) -> bool:
     return value.kind is ValueKind.WEIGHT
 
@@ -563,6 +587,7 @@ __all__ = [
     "axis_of",
     "broadcast_shape",
     "contiguous_type",
+    "dim_order_of",
     "extents_of",
     "getitem_index",
     "ir_dtype",

@@ -23,6 +23,7 @@ from executorch_ggml.lowering.context import (
     LoweringContext,
     Tensor,
     contiguous_type,
+    dim_order_of,
     ir_dtype,
     to_dim,
 )
@@ -73,8 +74,7 @@ class _MetadataSources:
         if node.op == "get_attr":
             target = str(node.target)
         if target is None:
-            if not fake.is_contiguous() and node.op == "placeholder":
-                raise Unsupported(f"'{node.name}' is not contiguous")
+            dim_order_of(fake)
             value = graph.input(contiguous_type(ir_dtype(fake.dtype), shape), 0, shape)
         elif target in self._mutated:
             value = graph.buffer_state(contiguous_type(ir_dtype(fake.dtype), shape), target)

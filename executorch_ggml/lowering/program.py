@@ -31,6 +31,7 @@ from executorch_ggml.lowering.context import (
     LoweringContext,
     Tensor,
     contiguous_type,
+    dim_order_of,
     ir_dtype,
     to_dim,
 )
@@ -159,13 +160,12 @@ class ProgramSources:
             return to_dim(fake)
         if not isinstance(fake, torch.Tensor):
             raise IRError(f"input '{node.name}' is a {type(fake).__name__}, not a tensor")
-        if not fake.is_contiguous():
-            raise IRError(f"input '{node.name}' is not contiguous (dim order {fake.dim_order()})")
-        shape = self._shape(node)
+        shape, order = self._shape(node), dim_order_of(fake)
         value = graph.input(
-            contiguous_type(ir_dtype(fake.dtype), shape),
+            contiguous_type(ir_dtype(fake.dtype), [shape[d] for d in order] or shape),
             int(scalar_type_enum(fake.dtype)),
             shape,
+            order,
         )
         return self._wrap(node, value)
 
@@ -215,7 +215,7 @@ def lower_program(program: ExportedProgram, options: GgmlOptions, name: str) -> 
     context = LoweringContext(graph, sources, options)
     for node in program.graph.nodes:
         if node.op == "placeholder" and _is_user_input(program, node):
-            context.bind(node, sources.materialize(graph, node))
+            context.bind_input(node)
     for node in program.graph.nodes:
         if node.op == "call_function":
             context.bind(node, lower_node(context, node))
@@ -274,12 +274,13 @@ def _add_outputs(program: ExportedProgram, graph: Graph, context: LoweringContex
                 )
             mutations.append((state, tensor))
             continue
-        value = context.contiguous(tensor.value)
+        order = dim_order_of(node.meta["val"])
+        value = context.contiguous(context.permuted(tensor, order).value if order else tensor.value)
         if program.graph_signature.buffers_to_mutate:
             value = _detached(context, value)
         if value.type.dtype not in (DType.F32, DType.I32):
             value = context.as_f32(Tensor(value, tensor.shape, tensor.dtype)).value
-        graph.output(value, int(scalar_type_enum(tensor.dtype)), tensor.shape)
+        graph.output(value, int(scalar_type_enum(tensor.dtype)), tensor.shape, order)
     # Every old value that is read is copied before the first state changes.
     pending = [
         (state, _detached(context, tensor.value))
