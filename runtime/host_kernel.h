@@ -119,7 +119,8 @@ inline int32_t wrap(int64_t value, IntType type, HostCall& call) {
   return 0;
 }
 
-// The kernels, by op; host_elementwise.cpp, host_rows.cpp, host_index.cpp, host_pool.cpp.
+// The kernels, by op; host_elementwise.cpp, host_rows.cpp, host_index.cpp, host_pool.cpp,
+// host_resize.cpp, host_grid.cpp.
 void host_unary(const HostTask& task);
 void host_binary(const HostTask& task);
 void host_where(const HostTask& task);
@@ -133,5 +134,7 @@ void host_scatter(const HostTask& task);
 void host_wrap_ids(const HostTask& task);
 void host_iota(const HostTask& task);
 void host_pool(const HostTask& task);
+void host_resize(const HostTask& task);
+void host_grid_sample(const HostTask& task);
 
 }  // namespace executorch_ggml

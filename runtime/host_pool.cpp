@@ -73,13 +73,13 @@ float average(const HostCall& call, const Plane& plane, const Window& w0, const 
   return static_cast<float>(sum / static_cast<double>(divisor));
 }
 
-// The flat index of the maximum in the plane; the first of equals, a NaN above all.
+// The flat index of the maximum in the plane; the first of equals, but the last NaN.
 int64_t maximum(const Plane& plane, const Window& w0, const Window& w1, const Window& w2,
                 float& value) {
   int64_t best = -1;
   for_each(w0, w1, w2, [&](int64_t i0, int64_t i1, int64_t i2) {
     const float found = plane.at(i0, i1, i2);
-    if (best < 0 || found > value || (std::isnan(found) && !std::isnan(value))) {
+    if (best < 0 || found > value || std::isnan(found)) {
       value = found;
       best = (i2 * plane.x.ne[1] + i1) * plane.x.ne[0] + i0;
     }

@@ -78,6 +78,14 @@ ggml_tensor* build_op(OpContext& op) {
       return build_conv_2d_dw(op);
     case Op::Pool2d:
       return build_pool_2d(op);
+    case Op::Im2col:
+      return build_im2col(op);
+    case Op::Im2col3d:
+      return build_im2col_3d(op);
+    case Op::Col2im:
+      return build_col2im(op);
+    case Op::Upscale:
+      return build_upscale(op);
     case Op::HostUnary:
       return build_host_unary(op);
     case Op::HostBinary:
@@ -104,6 +112,10 @@ ggml_tensor* build_op(OpContext& op) {
       return build_host_iota(op);
     case Op::HostPool:
       return build_host_pool(op);
+    case Op::HostResize:
+      return build_host_resize(op);
+    case Op::HostGridSample:
+      return build_host_grid_sample(op);
   }
   return nullptr;  // not reached: parse_program refuses unknown ops
 }

@@ -56,6 +56,10 @@ ggml_tensor* build_update_and_attend(OpContext& op);
 ggml_tensor* build_conv_2d(OpContext& op);
 ggml_tensor* build_conv_2d_dw(OpContext& op);
 ggml_tensor* build_pool_2d(OpContext& op);
+ggml_tensor* build_im2col(OpContext& op);
+ggml_tensor* build_im2col_3d(OpContext& op);
+ggml_tensor* build_col2im(OpContext& op);
+ggml_tensor* build_upscale(OpContext& op);
 // host-side ops
 ggml_tensor* build_host_unary(OpContext& op);
 ggml_tensor* build_host_binary(OpContext& op);
@@ -70,5 +74,7 @@ ggml_tensor* build_host_scatter(OpContext& op);
 ggml_tensor* build_host_wrap_ids(OpContext& op);
 ggml_tensor* build_host_iota(OpContext& op);
 ggml_tensor* build_host_pool(OpContext& op);
+ggml_tensor* build_host_resize(OpContext& op);
+ggml_tensor* build_host_grid_sample(OpContext& op);
 
 }  // namespace executorch_ggml

@@ -1,4 +1,4 @@
-// Convolutions and pooling.
+// Convolutions, pooling and interpolation.
 #include "runtime/op_builders.h"
 #include "runtime/symexpr.h"
 
@@ -10,6 +10,52 @@ struct Window {
   std::array<int, 2> padding{};
   std::array<int, 2> dilation{1, 1};
 };
+
+// Along one axis.
+struct AxisWindow {
+  int kernel;
+  int stride;
+  int padding;
+  int dilation;
+};
+
+// The windows whose parameters start at `kernel0`: kernel, stride, padding and dilation, each
+// of N axes.
+template <size_t N>
+std::array<AxisWindow, N> axis_windows(OpContext& op, size_t kernel0) {
+  std::array<AxisWindow, N> windows{};
+  for (size_t i = 0; i < N; ++i) {
+    windows[i] = {.kernel = op.as_int(kernel0 + i),
+                  .stride = op.as_int(kernel0 + N + i),
+                  .padding = op.as_int(kernel0 + 2 * N + i),
+                  .dilation = op.as_int(kernel0 + 3 * N + i)};
+  }
+  return windows;
+}
+
+bool expect_valid(OpContext& op, const AxisWindow& w) {
+  return op.expect(w.kernel > 0 && w.stride > 0 && w.padding >= 0 && w.dilation > 0,
+                   "kernel, stride and dilation must be positive, padding not negative");
+}
+
+// How many windows lie on `extent` elements; 0 if none.
+int64_t n_windows(int64_t extent, const AxisWindow& w) {
+  const int64_t room =
+      extent + 2 * int64_t{w.padding} - saturating_product(w.dilation, w.kernel - 1) - 1;
+  return room < 0 ? 0 : room / w.stride + 1;
+}
+
+// ggml holds the distance of images in an int.
+bool expect_small_images(OpContext& op, const std::array<int64_t, 4>& ne) {
+  const int64_t elements = saturating_product(saturating_product(ne[0], ne[1]), ne[2]);
+  return op.expect(elements <= INT32_MAX / static_cast<int64_t>(sizeof(float)),
+                   "images of 2 GiB and more are too large for ggml");
+}
+
+// ggml reads the extents of windows from a kernel; its elements are not read.
+ggml_tensor* window_shape(OpContext& op, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) {
+  return ggml_new_tensor_4d(op.ggml(), GGML_TYPE_F32, ne0, ne1, ne2, ne3);
+}
 
 // Checks that a window of `kernel` elements fits and gives the declared extents.
 bool expect_window(OpContext& op, const ggml_tensor& x, const std::array<int64_t, 2>& kernel,
@@ -51,7 +97,8 @@ ggml_tensor* build_conv_2d(OpContext& op) {
       !op.expect_f32(1) || !op.expect_contiguous(1) ||
       !op.expect(kernel->ne[2] == x->ne[2] && kernel->ne[3] == ne[2] && x->ne[3] == ne[3],
                  "kernel %s does not fit %s", describe(*kernel).c_str(), describe(*x).c_str()) ||
-      !expect_window(op, *x, {kernel->ne[0], kernel->ne[1]}, w)) {
+      !expect_window(op, *x, {kernel->ne[0], kernel->ne[1]}, w) ||
+      !expect_small_images(op, {x->ne[0], x->ne[1], x->ne[2], 1})) {
     return nullptr;
   }
   const int64_t column = kernel->ne[0] * kernel->ne[1] * kernel->ne[2];
@@ -119,6 +166,85 @@ ggml_tensor* build_pool_2d(OpContext& op) {
                 kernel[0], kernel[1], 1, w.stride[0], w.stride[1], 1, w.padding[0], w.padding[1], 0,
                 1, 1, 1, /*adaptive=*/0, /*count_include_pad=*/1, /*divisor=*/0}});
   return ggml_reshape_4d(op.ggml(), pooled, ne[0], ne[1], x->ne[2], x->ne[3]);
+}
+
+ggml_tensor* build_im2col(OpContext& op) {
+  using namespace params::im2col;
+  const std::array<AxisWindow, 2> w = axis_windows<2>(op, kKernel0);
+  const std::array<int64_t, 4> ne = op.declared();
+  ggml_tensor* x = op.in(0);
+  if (!op.expect_f32(0) || !op.expect_contiguous(0) || !expect_valid(op, w[0]) ||
+      !expect_valid(op, w[1]) || !expect_small_images(op, {x->ne[0], x->ne[1], x->ne[2], 1}) ||
+      !op.expect(ne[1] > 0 && ne[2] > 0 && n_windows(x->ne[0], w[0]) == ne[1] &&
+                     n_windows(x->ne[1], w[1]) == ne[2],
+                 "the windows over %s do not give the declared result", describe(*x).c_str())) {
+    return nullptr;
+  }
+  return ggml_im2col(op.ggml(), window_shape(op, w[0].kernel, w[1].kernel, x->ne[2], 1), x,
+                     w[0].stride, w[1].stride, w[0].padding, w[1].padding, w[0].dilation,
+                     w[1].dilation, /*is_2D=*/true, GGML_TYPE_F32);
+}
+
+ggml_tensor* build_im2col_3d(OpContext& op) {
+  using namespace params::im2col_3d;
+  const std::array<AxisWindow, 3> w = axis_windows<3>(op, kKernel0);
+  const std::array<int64_t, 4> ne = op.declared();
+  const int channels = op.as_int(kChannels);
+  const int64_t images = op.dim(kImages);
+  ggml_tensor* x = op.in(0);
+  if (!op.expect_f32(0) || !op.expect_contiguous(0) || !expect_valid(op, w[0]) ||
+      !expect_valid(op, w[1]) || !expect_valid(op, w[2]) ||
+      !op.expect(channels > 0 && images > 0 && saturating_product(channels, images) == x->ne[3],
+                 "%s is not %lld images of %d channels", describe(*x).c_str(),
+                 static_cast<long long>(images), channels) ||
+      !op.expect(ne[1] > 0 && ne[2] > 0 && ne[3] > 0 && n_windows(x->ne[0], w[0]) == ne[1] &&
+                     n_windows(x->ne[1], w[1]) == ne[2] &&
+                     n_windows(x->ne[2], w[2]) * images == ne[3],
+                 "the windows over %s do not give the declared result", describe(*x).c_str())) {
+    return nullptr;
+  }
+  ggml_tensor* kernel = window_shape(op, w[0].kernel, w[1].kernel, w[2].kernel, channels);
+  return ggml_im2col_3d(op.ggml(), kernel, x, channels, w[0].stride, w[1].stride, w[2].stride,
+                        w[0].padding, w[1].padding, w[2].padding, w[0].dilation, w[1].dilation,
+                        w[2].dilation, GGML_TYPE_F32);
+}
+
+ggml_tensor* build_col2im(OpContext& op) {
+  using namespace params::col2im;
+  const std::array<AxisWindow, 2> w = axis_windows<2>(op, kKernel0);
+  std::array<int64_t, 4> ne = op.declared();
+  ggml_tensor* x = op.in(0);
+  if (!op.expect_f32(0) || !op.expect_contiguous(0) || !expect_valid(op, w[0]) ||
+      !expect_valid(op, w[1]) || !expect_small_images(op, ne) ||
+      !op.expect(
+          ne[0] == op.dim(kNe0) && ne[1] == op.dim(kNe1) && ne[3] == x->ne[3] &&
+              saturating_product(saturating_product(w[0].kernel, w[1].kernel), ne[2]) == x->ne[0],
+          "the windows %s do not add up to the declared result", describe(*x).c_str())) {
+    return nullptr;
+  }
+  return ggml_im2col_back(op.ggml(), x, window_shape(op, w[0].kernel, w[1].kernel, ne[2], 1),
+                          ne.data(), w[0].stride, w[1].stride, w[0].padding, w[1].padding,
+                          w[0].dilation, w[1].dilation, /*is_2D=*/true);
+}
+
+ggml_tensor* build_upscale(OpContext& op) {
+  using namespace params::upscale;
+  const int64_t mode = op.dim(kMode);
+  const std::array<int64_t, 4> ne = op.declared();
+  ggml_tensor* x = op.in(0);
+  if (!op.expect_f32(0) || !op.expect_contiguous(0) ||
+      !op.expect(mode == static_cast<int64_t>(Upscale::Nearest) ||
+                     mode == static_cast<int64_t>(Upscale::Bilinear) ||
+                     mode == static_cast<int64_t>(Upscale::Bicubic),
+                 "unknown mode %lld", static_cast<long long>(mode)) ||
+      !op.expect(
+          ne[0] == op.dim(kNe0) && ne[1] == op.dim(kNe1) && ne[2] == x->ne[2] && ne[3] == x->ne[3],
+          "%s does not give the declared result", describe(*x).c_str())) {
+    return nullptr;
+  }
+  constexpr uint32_t kAlign = GGML_SCALE_FLAG_ALIGN_CORNERS;
+  return ggml_interpolate(op.ggml(), x, ne[0], ne[1], ne[2], ne[3],
+                          static_cast<uint32_t>(mode) | (op.flag(kAlignCorners) ? kAlign : 0U));
 }
 
 }  // namespace executorch_ggml

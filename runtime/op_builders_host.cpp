@@ -272,4 +272,47 @@ ggml_tensor* build_host_pool(OpContext& op) {
   return make(op, host_pool, is_index ? GGML_TYPE_I32 : GGML_TYPE_F32, std::move(params));
 }
 
+ggml_tensor* build_host_resize(OpContext& op) {
+  using namespace params::host_resize;
+  if (!expect_enum(op, kKind) || !op.expect_f32(0)) {
+    return nullptr;
+  }
+  const std::array<int64_t, 4> ne = op.declared();
+  const ggml_tensor& x = *op.in(0);
+  const int64_t rank = op.dim(kRank);
+  if (!op.expect(1 <= rank && rank <= 3 && x.ne[3] == ne[3], "rank %lld of %s",
+                 static_cast<long long>(rank), describe(x).c_str())) {
+    return nullptr;
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    const bool resized = static_cast<int64_t>(i) < rank;
+    const float step = op.param(kStep0 + i);
+    // Steps that stay on the input: windows that grow with them add up to its size.
+    const bool on_input =
+        step >= 0.0F && step * static_cast<float>(ne[i] - 1) <= static_cast<float>(x.ne[i]);
+    if (!op.expect(ne[i] == op.dim(kNe0 + i) && (resized || ne[i] == x.ne[i]) && on_input,
+                   "%s does not give the declared result", describe(x).c_str())) {
+      return nullptr;
+    }
+  }
+  return make(op, host_resize, GGML_TYPE_F32, params_of(op));
+}
+
+ggml_tensor* build_host_grid_sample(OpContext& op) {
+  using namespace params::host_grid_sample;
+  if (!expect_enum(op, kMode) || !expect_enum(op, kPadding) || !op.expect_f32(0) ||
+      !op.expect_f32(1)) {
+    return nullptr;
+  }
+  const std::array<int64_t, 4> ne = op.declared();
+  const ggml_tensor& x = *op.in(0);
+  const ggml_tensor& grid = *op.in(1);
+  if (!op.expect(grid.ne[0] == 2 && grid.ne[1] == ne[0] && grid.ne[2] == ne[1] &&
+                     grid.ne[3] == ne[3] && x.ne[2] == ne[2] && x.ne[3] == ne[3],
+                 "grid %s does not fit %s", describe(grid).c_str(), describe(x).c_str())) {
+    return nullptr;
+  }
+  return make(op, host_grid_sample, GGML_TYPE_F32, params_of(op));
+}
+
 }  // namespace executorch_ggml

@@ -57,6 +57,10 @@ enum class Op : uint16_t {
   Conv2d = 80,
   Conv2dDw = 81,
   Pool2d = 82,
+  Im2col = 83,
+  Im2col3d = 84,
+  Col2im = 85,
+  Upscale = 86,
   HostUnary = 200,
   HostBinary = 201,
   HostWhere = 202,
@@ -70,6 +74,8 @@ enum class Op : uint16_t {
   HostWrapIds = 210,
   HostIota = 211,
   HostPool = 212,
+  HostResize = 220,
+  HostGridSample = 221,
 };
 
 // Element-wise functions of Op::Unary.
@@ -246,6 +252,37 @@ enum class HostPool : uint8_t {
   Max = 0,
   Avg = 1,
   MaxIndex = 2,
+};
+
+// Modes of Op::Upscale.
+enum class Upscale : uint8_t {
+  Nearest = 0,
+  Bilinear = 1,
+  Bicubic = 2,
+};
+
+// Kinds of Op::HostResize.
+enum class HostResize : uint8_t {
+  Nearest = 0,
+  NearestExact = 1,
+  Linear = 2,
+  Cubic = 3,
+  LinearAa = 4,
+  CubicAa = 5,
+};
+
+// Modes of Op::HostGridSample.
+enum class GridMode : uint8_t {
+  Bilinear = 0,
+  Nearest = 1,
+  Bicubic = 2,
+};
+
+// What Op::HostGridSample finds outside of the image.
+enum class GridPadding : uint8_t {
+  Zeros = 0,
+  Border = 1,
+  Reflection = 2,
 };
 
 // Int: a constant; Dim: an expression over symbols; Bool: the constant 0 or 1.
@@ -439,6 +476,54 @@ inline constexpr size_t kPadding0 = 5;
 inline constexpr size_t kPadding1 = 6;
 }  // namespace pool_2d
 
+namespace im2col {
+inline constexpr size_t kKernel0 = 0;
+inline constexpr size_t kKernel1 = 1;
+inline constexpr size_t kStride0 = 2;
+inline constexpr size_t kStride1 = 3;
+inline constexpr size_t kPadding0 = 4;
+inline constexpr size_t kPadding1 = 5;
+inline constexpr size_t kDilation0 = 6;
+inline constexpr size_t kDilation1 = 7;
+}  // namespace im2col
+
+namespace im2col_3d {
+inline constexpr size_t kChannels = 0;
+inline constexpr size_t kImages = 1;
+inline constexpr size_t kKernel0 = 2;
+inline constexpr size_t kKernel1 = 3;
+inline constexpr size_t kKernel2 = 4;
+inline constexpr size_t kStride0 = 5;
+inline constexpr size_t kStride1 = 6;
+inline constexpr size_t kStride2 = 7;
+inline constexpr size_t kPadding0 = 8;
+inline constexpr size_t kPadding1 = 9;
+inline constexpr size_t kPadding2 = 10;
+inline constexpr size_t kDilation0 = 11;
+inline constexpr size_t kDilation1 = 12;
+inline constexpr size_t kDilation2 = 13;
+}  // namespace im2col_3d
+
+namespace col2im {
+inline constexpr size_t kNe0 = 0;
+inline constexpr size_t kNe1 = 1;
+inline constexpr size_t kKernel0 = 2;
+inline constexpr size_t kKernel1 = 3;
+inline constexpr size_t kStride0 = 4;
+inline constexpr size_t kStride1 = 5;
+inline constexpr size_t kPadding0 = 6;
+inline constexpr size_t kPadding1 = 7;
+inline constexpr size_t kDilation0 = 8;
+inline constexpr size_t kDilation1 = 9;
+}  // namespace col2im
+
+namespace upscale {
+inline constexpr size_t kMode = 0;
+inline constexpr size_t kNe0 = 1;
+inline constexpr size_t kNe1 = 2;
+inline constexpr size_t kAlignCorners = 3;
+}  // namespace upscale
+
 namespace host_unary {
 inline constexpr size_t kKind = 0;
 inline constexpr size_t kType = 1;
@@ -515,6 +600,25 @@ inline constexpr size_t kAdaptive = 16;
 inline constexpr size_t kCountIncludePad = 17;
 inline constexpr size_t kDivisor = 18;
 }  // namespace host_pool
+
+namespace host_resize {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kRank = 1;
+inline constexpr size_t kNe0 = 2;
+inline constexpr size_t kNe1 = 3;
+inline constexpr size_t kNe2 = 4;
+inline constexpr size_t kAlignCorners = 5;
+// in floats
+inline constexpr size_t kStep0 = 0;
+inline constexpr size_t kStep1 = 1;
+inline constexpr size_t kStep2 = 2;
+}  // namespace host_resize
+
+namespace host_grid_sample {
+inline constexpr size_t kMode = 0;
+inline constexpr size_t kPadding = 1;
+inline constexpr size_t kAlignCorners = 2;
+}  // namespace host_grid_sample
 
 }  // namespace params
 
@@ -714,6 +818,22 @@ namespace pool_2d {
 inline constexpr size_t kX = 0;
 }  // namespace pool_2d
 
+namespace im2col {
+inline constexpr size_t kX = 0;
+}  // namespace im2col
+
+namespace im2col_3d {
+inline constexpr size_t kX = 0;
+}  // namespace im2col_3d
+
+namespace col2im {
+inline constexpr size_t kX = 0;
+}  // namespace col2im
+
+namespace upscale {
+inline constexpr size_t kX = 0;
+}  // namespace upscale
+
 namespace host_unary {
 inline constexpr size_t kX = 0;
 }  // namespace host_unary
@@ -768,6 +888,15 @@ namespace host_pool {
 inline constexpr size_t kX = 0;
 }  // namespace host_pool
 
+namespace host_resize {
+inline constexpr size_t kX = 0;
+}  // namespace host_resize
+
+namespace host_grid_sample {
+inline constexpr size_t kX = 0;
+inline constexpr size_t kGrid = 1;
+}  // namespace host_grid_sample
+
 }  // namespace inputs
 
 // clang-format off: one table row a line.
@@ -784,6 +913,10 @@ inline constexpr uint8_t kHostReduceValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 inline constexpr uint8_t kHostScanValues[] = {0, 1, 2, 3, 4, 5, 6};
 inline constexpr uint8_t kScatterValues[] = {0, 1, 2, 3, 4};
 inline constexpr uint8_t kHostPoolValues[] = {0, 1, 2};
+inline constexpr uint8_t kUpscaleValues[] = {0, 1, 2};
+inline constexpr uint8_t kHostResizeValues[] = {0, 1, 2, 3, 4, 5};
+inline constexpr uint8_t kGridModeValues[] = {0, 1, 2};
+inline constexpr uint8_t kGridPaddingValues[] = {0, 1, 2};
 inline constexpr const char* kReshapeInputs[] = {"x"};
 inline constexpr IntParam kReshapeInts[] = {
     {"ne0", ParamKind::Dim},
@@ -928,6 +1061,54 @@ inline constexpr IntParam kPool2dInts[] = {
     {"padding0", ParamKind::Int},
     {"padding1", ParamKind::Int},
 };
+inline constexpr const char* kIm2colInputs[] = {"x"};
+inline constexpr IntParam kIm2colInts[] = {
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+};
+inline constexpr const char* kIm2col3dInputs[] = {"x"};
+inline constexpr IntParam kIm2col3dInts[] = {
+    {"channels", ParamKind::Int},
+    {"images", ParamKind::Dim},
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"kernel2", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"stride2", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"padding2", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+    {"dilation2", ParamKind::Int},
+};
+inline constexpr const char* kCol2imInputs[] = {"x"};
+inline constexpr IntParam kCol2imInts[] = {
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+};
+inline constexpr const char* kUpscaleInputs[] = {"x"};
+inline constexpr IntParam kUpscaleInts[] = {
+    {"mode", ParamKind::Int, kUpscaleValues},
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"align_corners", ParamKind::Bool},
+};
 inline constexpr const char* kHostUnaryInputs[] = {"x"};
 inline constexpr const char* kHostUnaryFloats[] = {"p", "q", "r"};
 inline constexpr IntParam kHostUnaryInts[] = {
@@ -1001,6 +1182,22 @@ inline constexpr IntParam kHostPoolInts[] = {
     {"adaptive", ParamKind::Bool},
     {"count_include_pad", ParamKind::Bool},
     {"divisor", ParamKind::Int},
+};
+inline constexpr const char* kHostResizeInputs[] = {"x"};
+inline constexpr const char* kHostResizeFloats[] = {"step0", "step1", "step2"};
+inline constexpr IntParam kHostResizeInts[] = {
+    {"kind", ParamKind::Int, kHostResizeValues},
+    {"rank", ParamKind::Int},
+    {"ne0", ParamKind::Dim},
+    {"ne1", ParamKind::Dim},
+    {"ne2", ParamKind::Dim},
+    {"align_corners", ParamKind::Bool},
+};
+inline constexpr const char* kHostGridSampleInputs[] = {"x", "grid"};
+inline constexpr IntParam kHostGridSampleInts[] = {
+    {"mode", ParamKind::Int, kGridModeValues},
+    {"padding", ParamKind::Int, kGridPaddingValues},
+    {"align_corners", ParamKind::Bool},
 };
 
 }  // namespace opset_detail
@@ -1638,6 +1835,66 @@ inline constexpr OpInfo kOpset[] = {
         .floats = {},
     },
     {
+        .op = Op::Im2col,
+        .name = "im2col",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 8,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kIm2colInputs,
+        .ints = opset_detail::kIm2colInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Im2col3d,
+        .name = "im2col_3d",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 14,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kIm2col3dInputs,
+        .ints = opset_detail::kIm2col3dInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Col2im,
+        .name = "col2im",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 10,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kCol2imInputs,
+        .ints = opset_detail::kCol2imInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Upscale,
+        .name = "upscale",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 4,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kUpscaleInputs,
+        .ints = opset_detail::kUpscaleInts,
+        .floats = {},
+    },
+    {
         .op = Op::HostUnary,
         .name = "host_unary",
         .min_inputs = 1,
@@ -1830,6 +2087,36 @@ inline constexpr OpInfo kOpset[] = {
         .since = 2,
         .inputs = opset_detail::kHostPoolInputs,
         .ints = opset_detail::kHostPoolInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostResize,
+        .name = "host_resize",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 6,
+        .n_floats = 3,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostResizeInputs,
+        .ints = opset_detail::kHostResizeInts,
+        .floats = opset_detail::kHostResizeFloats,
+    },
+    {
+        .op = Op::HostGridSample,
+        .name = "host_grid_sample",
+        .min_inputs = 2,
+        .max_inputs = 2,
+        .n_ints = 3,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostGridSampleInputs,
+        .ints = opset_detail::kHostGridSampleInts,
         .floats = {},
     },
 };

@@ -53,6 +53,14 @@ class Pool(IntEnum):
     AVG = 1
 
 
+class Upscale(IntEnum):
+    """The values are those of ``enum ggml_scale_mode`` by name."""
+
+    NEAREST = 0
+    BILINEAR = 1
+    BICUBIC = 2
+
+
 # --- host-side ops ---------------------------------------------------------------------
 
 
@@ -192,3 +200,30 @@ class HostPool(IntEnum):
     MAX = 0
     AVG = 1
     MAX_INDEX = 2  # where the maximum lies: a flat index into the plane
+
+
+class HostResize(IntEnum):
+    """Interpolation, with torch's rules for coordinates. AA widens the window to shrink."""
+
+    NEAREST = 0
+    NEAREST_EXACT = 1
+    LINEAR = 2
+    CUBIC = 3
+    LINEAR_AA = 4
+    CUBIC_AA = 5
+
+
+class GridMode(IntEnum):
+    """Interpolation at given coordinates, numbered as torch does."""
+
+    BILINEAR = 0
+    NEAREST = 1
+    BICUBIC = 2
+
+
+class GridPadding(IntEnum):
+    """What lies outside of the image, numbered as torch does."""
+
+    ZEROS = 0
+    BORDER = 1
+    REFLECTION = 2

@@ -25,9 +25,12 @@ from executorch_ggml.ir.opset import (
     OPS_BY_CODE,
     OPSET_VERSION,
     Glu,
+    GridMode,
+    GridPadding,
     HostBinary,
     HostPool,
     HostReduce,
+    HostResize,
     HostScan,
     HostUnary,
     IntType,
@@ -37,6 +40,7 @@ from executorch_ggml.ir.opset import (
     RopeMode,
     Scatter,
     Unary,
+    Upscale,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +62,10 @@ _ENUM_COMMENTS: dict[type[IntEnum], str] = {
     HostScan: "Kinds of Op::HostScan.",
     Scatter: "How Op::HostScatter combines.",
     HostPool: "Kinds of Op::HostPool.",
+    Upscale: "Modes of Op::Upscale.",
+    HostResize: "Kinds of Op::HostResize.",
+    GridMode: "Modes of Op::HostGridSample.",
+    GridPadding: "What Op::HostGridSample finds outside of the image.",
 }
 
 

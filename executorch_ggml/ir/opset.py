@@ -22,9 +22,12 @@ from executorch_ggml.ir import reference_host as ref_host
 from executorch_ggml.ir import shape_rules as rules
 from executorch_ggml.ir import shape_rules_host as host_rules
 from executorch_ggml.ir.enums import Glu as Glu
+from executorch_ggml.ir.enums import GridMode as GridMode
+from executorch_ggml.ir.enums import GridPadding as GridPadding
 from executorch_ggml.ir.enums import HostBinary as HostBinary
 from executorch_ggml.ir.enums import HostPool as HostPool
 from executorch_ggml.ir.enums import HostReduce as HostReduce
+from executorch_ggml.ir.enums import HostResize as HostResize
 from executorch_ggml.ir.enums import HostScan as HostScan
 from executorch_ggml.ir.enums import HostUnary as HostUnary
 from executorch_ggml.ir.enums import IntType as IntType
@@ -32,6 +35,7 @@ from executorch_ggml.ir.enums import Pool as Pool
 from executorch_ggml.ir.enums import RopeMode as RopeMode
 from executorch_ggml.ir.enums import Scatter as Scatter
 from executorch_ggml.ir.enums import Unary as Unary
+from executorch_ggml.ir.enums import Upscale as Upscale
 from executorch_ggml.ir.reference import Reference
 from executorch_ggml.ir.shape_rules import ShapeRule
 
@@ -123,6 +127,7 @@ def _bool(name: str, default: bool) -> tuple[Param, ...]:
 
 _NE = _dims("ne0 ne1 ne2 ne3")
 _CONV = _ints("stride0 stride1") + _ints("padding0 padding1", 0) + _ints("dilation0 dilation1", 1)
+_COLUMNS = _ints("kernel0 kernel1 stride0 stride1") + _CONV[2:]
 
 _TYPE = (Param("type", ParamKind.INT, int(IntType.I64), IntType),)
 _POOL = (
@@ -394,6 +399,46 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         ref.pool_2d,
         "ggml_pool_2d",
     ),
+    OpDef(
+        83,
+        "im2col",
+        _operands("x"),
+        _COLUMNS,
+        rules.im2col,
+        ref.im2col,
+        "ggml_im2col in F32: the windows over ne[0..1] as rows",
+        since=2,
+    ),
+    OpDef(
+        84,
+        "im2col_3d",
+        _operands("x"),
+        _ints("channels") + _dims("images") + _POOL,
+        rules.im2col_3d,
+        ref.im2col_3d,
+        "ggml_im2col_3d in F32: the windows over ne[0..2] of `images` x `channels` planes",
+        since=2,
+    ),
+    OpDef(
+        85,
+        "col2im",
+        _operands("x"),
+        _dims("ne0 ne1") + _COLUMNS,
+        rules.col2im,
+        ref.col2im,
+        "ggml_im2col_back: windows added up to an image; what lies outside is dropped",
+        since=2,
+    ),
+    OpDef(
+        86,
+        "upscale",
+        _operands("x"),
+        _enum("mode", Upscale) + _dims("ne0 ne1") + _bool("align_corners", False),
+        rules.upscale,
+        ref.upscale,
+        "ggml_interpolate over ne[0..1]",
+        since=2,
+    ),
     # --- host-side ops ------------------------------------------------------------------------
     _host(
         200,
@@ -516,6 +561,30 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         host_rules.host_pool,
         ref_host.host_pool,
         "pooling over ne[0..2]; adaptive: windows of equal share, without kernel and stride",
+    ),
+    _host(
+        220,
+        "host_resize",
+        "x",
+        _enum("kind", HostResize)
+        + _ints("rank")
+        + _dims("ne0 ne1 ne2")
+        + _bool("align_corners", False)
+        + _float("step0", 0.0)
+        + _float("step1", 0.0)
+        + _float("step2", 0.0),
+        host_rules.host_resize,
+        ref_host.host_resize,
+        "interpolation over the first dims; step: input positions a result, 0: input over result",
+    ),
+    _host(
+        221,
+        "host_grid_sample",
+        "x grid",
+        _enum("mode", GridMode) + _enum("padding", GridPadding) + _bool("align_corners", False),
+        host_rules.host_grid_sample,
+        ref_host.host_grid_sample,
+        "x at the coordinates of a grid, -1 to 1 in each dim",
     ),
 )
 

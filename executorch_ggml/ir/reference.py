@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from executorch_ggml.ir.enums import Glu, Pool, Unary
+from executorch_ggml.ir.enums import Glu, Pool, Unary, Upscale
 from executorch_ggml.ir.types import DType, IRError
 
 if TYPE_CHECKING:
@@ -340,3 +340,68 @@ def pool_2d(x: Inputs, p: Params, c: Context) -> Tensor:
     low = torch.finfo(torch.float32).min
     (ph, pw) = padding
     return F.max_pool2d(F.pad(source, (pw, pw, ph, ph), value=low), kernel, stride)
+
+
+def _window(p: Params) -> dict[str, tuple[int, int]]:
+    names = {"kernel_size": "kernel", "stride": "stride", "padding": "padding"}
+    return {k: (p[f"{n}1"], p[f"{n}0"]) for k, n in {**names, "dilation": "dilation"}.items()}
+
+
+def im2col(x: Inputs, p: Params, c: Context) -> Tensor:
+    """A row holds a window of every channel, in the order of a kernel's elements."""
+    source = operand(x, 0)
+    columns = F.unfold(source, **_window(p)).transpose(1, 2).contiguous()
+    width = _n_windows(source.shape[3], p, 0)
+    return columns.reshape(source.shape[0], -1, width, columns.shape[-1])
+
+
+def _n_windows(extent: int, p: Params, axis: int) -> int:
+    span: int = extent + 2 * p[f"padding{axis}"] - p[f"dilation{axis}"] * (p[f"kernel{axis}"] - 1)
+    return int((span - 1) // p[f"stride{axis}"]) + 1
+
+
+def im2col_3d(x: Inputs, p: Params, c: Context) -> Tensor:
+    source = operand(x, 0)
+    volumes = source.reshape(p["images"], p["channels"], *source.shape[1:])
+    amounts = [p[f"padding{i}"] for i in (0, 0, 1, 1, 2, 2)]
+    windows = F.pad(volumes, amounts)
+    for dim, axis in ((2, 2), (3, 1), (4, 0)):
+        span = p[f"dilation{axis}"] * (p[f"kernel{axis}"] - 1) + 1
+        windows = windows.unfold(dim, span, p[f"stride{axis}"])
+    kernel = windows[..., :: p["dilation2"], :: p["dilation1"], :: p["dilation0"]]
+    ordered = kernel.permute(0, 2, 3, 4, 1, 5, 6, 7).contiguous()
+    n, depth, height, width = ordered.shape[:4]
+    return ordered.reshape(n * depth, height, width, -1)
+
+
+def col2im(x: Inputs, p: Params, c: Context) -> Tensor:
+    """Windows that do not fit the image are dropped, so they are added on a larger one."""
+    source = operand(x, 0)
+    n, height, width, column = source.shape
+    sizes, grown = (p["ne1"], p["ne0"]), []
+    for axis, (windows, size) in enumerate(((width, sizes[1]), (height, sizes[0]))):
+        span = p[f"dilation{axis}"] * (p[f"kernel{axis}"] - 1) + 1
+        needed = (windows - 1) * p[f"stride{axis}"] + span - 2 * p[f"padding{axis}"]
+        grown.append(max(needed, size))
+    result = torch.zeros(n, column // (p["kernel0"] * p["kernel1"]), *sizes)
+    taps = source.reshape(n, height, width, -1, p["kernel1"], p["kernel0"])
+    full = torch.zeros(
+        n, result.shape[1], grown[1] + 2 * p["padding1"], grown[0] + 2 * p["padding0"]
+    )
+    for ky in range(p["kernel1"]):
+        for kx in range(p["kernel0"]):
+            y, v = ky * p["dilation1"], kx * p["dilation0"]
+            rows = slice(y, y + (height - 1) * p["stride1"] + 1, p["stride1"])
+            columns = slice(v, v + (width - 1) * p["stride0"] + 1, p["stride0"])
+            full[:, :, rows, columns] += taps[..., ky, kx].permute(0, 3, 1, 2)
+    top, left = p["padding1"], p["padding0"]
+    return result.copy_(full[:, :, top : top + sizes[0], left : left + sizes[1]])
+
+
+def upscale(x: Inputs, p: Params, c: Context) -> Tensor:
+    mode = Upscale(p["mode"])
+    size = (p["ne1"], p["ne0"])
+    if mode is Upscale.NEAREST:
+        return F.interpolate(operand(x, 0), size, mode="nearest")
+    align = bool(p["align_corners"])
+    return F.interpolate(operand(x, 0), size, mode=mode.name.lower(), align_corners=align)

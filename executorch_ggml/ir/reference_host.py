@@ -13,6 +13,7 @@ from executorch_ggml.ir.enums import (
     HostBinary,
     HostPool,
     HostReduce,
+    HostResize,
     HostScan,
     HostUnary,
     IntType,
@@ -180,7 +181,9 @@ def host_convert(x: Inputs, p: Params, c: Context) -> Tensor:
     source, type = operand(x, 0), IntType(p["to"])
     if type is IntType.BOOL:
         return (source != 0).to(torch.int32).contiguous()
-    return wrapped(source.to(torch.int64), type).contiguous()
+    # torch takes a float that its integer type does not hold through 64 or 32 bits.
+    through = torch.int64 if type is IntType.I64 or source.dtype == torch.int32 else torch.int32
+    return wrapped(source.to(through).to(torch.int64), type).contiguous()
 
 
 def host_round(x: Inputs, p: Params, c: Context) -> Tensor:
@@ -321,6 +324,55 @@ def host_pool(x: Inputs, p: Params, c: Context) -> Tensor:
                 elif kind is HostPool.MAX:
                     result[:, k, j, i] = values.amax(-1)
                 else:
-                    best = values.argmax(-1)
+                    # The first of equals, but the last NaN.
+                    bad = values.isnan()
+                    last = len(flat) - 1 - bad.flip(-1).int().argmax(-1)
+                    best = torch.where(bad.any(-1), last, values.argmax(-1))
                     result[:, k, j, i] = torch.tensor(flat, dtype=torch.int32)[best]
     return result
+
+
+_aten = torch.ops.aten
+
+_RESIZE: Final[Mapping[HostResize, tuple[Callable[..., Tensor] | None, ...]]] = {
+    HostResize.NEAREST: (
+        _aten.upsample_nearest1d,
+        _aten.upsample_nearest2d,
+        _aten.upsample_nearest3d,
+    ),
+    HostResize.NEAREST_EXACT: (
+        _aten._upsample_nearest_exact1d,
+        _aten._upsample_nearest_exact2d,
+        _aten._upsample_nearest_exact3d,
+    ),
+    HostResize.LINEAR: (
+        _aten.upsample_linear1d,
+        _aten.upsample_bilinear2d,
+        _aten.upsample_trilinear3d,
+    ),
+    HostResize.CUBIC: (None, _aten.upsample_bicubic2d, None),
+    HostResize.LINEAR_AA: (None, _aten._upsample_bilinear2d_aa, None),
+    HostResize.CUBIC_AA: (None, _aten._upsample_bicubic2d_aa, None),
+}
+
+
+def host_resize(x: Inputs, p: Params, c: Context) -> Tensor:
+    source, kind, rank = operand(x, 0).contiguous(), HostResize(p["kind"]), p["rank"]
+    function = _RESIZE[kind][rank - 1]
+    assert function is not None
+    axes = list(reversed(range(rank)))
+    size = [p[f"ne{i}"] for i in axes]
+    scales = [1.0 / p[f"step{i}"] if p[f"step{i}"] else None for i in axes]
+    align = [] if kind <= HostResize.NEAREST_EXACT else [bool(p["align_corners"])]
+    planes = source.reshape(1, -1, *source.shape[4 - rank :])
+    shape = (source.shape[0], p["ne2"], p["ne1"], p["ne0"])
+    found: Tensor = function(planes, size, *align, *scales)
+    return found.reshape(shape)
+
+
+def host_grid_sample(x: Inputs, p: Params, c: Context) -> Tensor:
+    image, grid = operand(x, 0), operand(x, 1)
+    found: Tensor = _aten.grid_sampler_2d(
+        image, grid, p["mode"], p["padding"], bool(p["align_corners"])
+    )
+    return found.contiguous()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from executorch_ggml.ir.canonical import floor_div
+from executorch_ggml.ir.enums import Upscale
 from executorch_ggml.ir.types import (
     Dim,
     DType,
@@ -471,3 +472,67 @@ def pool_2d(types: Types, params: Params) -> tuple[TensorType, ...]:
         for i in (0, 1)
     ]
     return (TensorType.contiguous(DType.F32, [*ne, *x.ne[2:]]),)
+
+
+def im2col(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """x [w, h, c, n] gives [c * kh * kw, ow, oh, n]."""
+    x = operand(types, 0, "x")
+    require_dtype(x, "x", DType.F32)
+    require_contiguous(x, "x")
+    ne = _window_extents(x, params, 2)
+    column = simplify_dim(x.ne[2] * params["kernel0"] * params["kernel1"])
+    return (TensorType.contiguous(DType.F32, [column, *ne, x.ne[3]]),)
+
+
+def im2col_3d(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """x [w, h, d, c * n] gives [c * kd * kh * kw, ow, oh, od * n]."""
+    x = operand(types, 0, "x")
+    require_dtype(x, "x", DType.F32)
+    require_contiguous(x, "x")
+    channels, images = params["channels"], params["images"]
+    require(
+        channels > 0 and dims_equal(x.ne[3], channels * images),
+        f"{_describe(x)} is not {images} images of {channels} channels",
+    )
+    ne = _window_extents(x, params, 3)
+    column = channels * params["kernel0"] * params["kernel1"] * params["kernel2"]
+    return (TensorType.contiguous(DType.F32, [column, *ne[:2], simplify_dim(ne[2] * images)]),)
+
+
+def col2im(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """x [c * kh * kw, ow, oh, n] gives [ne0, ne1, c, n]."""
+    x = operand(types, 0, "x")
+    require_dtype(x, "x", DType.F32)
+    require_contiguous(x, "x")
+    _require_window(params, 2)
+    window = params["kernel0"] * params["kernel1"]
+    column = x.ne[0]
+    require(
+        isinstance(column, int) and column % window == 0,
+        f"rows of {column} are no windows of {window}",
+    )
+    channels = floor_div(column, window)
+    return (TensorType.contiguous(DType.F32, [params["ne0"], params["ne1"], channels, x.ne[3]]),)
+
+
+def _require_window(params: Params, rank: int) -> None:
+    for i in range(rank):
+        for name in ("kernel", "stride", "dilation"):
+            require(params[f"{name}{i}"] > 0, f"{name}{i} must be positive")
+        require(params[f"padding{i}"] >= 0, f"padding{i} must not be negative")
+
+
+def _window_extents(x: TensorType, params: Params, rank: int) -> list[Dim]:
+    """How many windows fit along each of the first dims."""
+    _require_window(params, rank)
+    names = ("kernel", "stride", "padding", "dilation")
+    return [_conv_extent(x.ne[i], *(params[f"{name}{i}"] for name in names)) for i in range(rank)]
+
+
+def upscale(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """x [w, h, c, n] gives [ne0, ne1, c, n]."""
+    x = operand(types, 0, "x")
+    require_dtype(x, "x", DType.F32)
+    require_contiguous(x, "x")
+    Upscale(params["mode"])
+    return (TensorType.contiguous(DType.F32, [params["ne0"], params["ne1"], *x.ne[2:]]),)

@@ -5,7 +5,17 @@ Operands may be strided in any way; results are contiguous. Extents of 1 broadca
 
 from __future__ import annotations
 
-from executorch_ggml.ir.enums import HostBinary, HostPool, HostReduce, HostScan, HostUnary, IntType
+from executorch_ggml.ir.enums import (
+    GridMode,
+    GridPadding,
+    HostBinary,
+    HostPool,
+    HostReduce,
+    HostResize,
+    HostScan,
+    HostUnary,
+    IntType,
+)
 from executorch_ggml.ir.shape_rules import (
     Params,
     Types,
@@ -190,3 +200,31 @@ def host_pool(types: Types, params: Params) -> tuple[TensorType, ...]:
         require(params[f"padding{i}"] >= 0, f"padding{i} must not be negative")
     dtype = DType.I32 if kind is HostPool.MAX_INDEX else DType.F32
     return (TensorType.contiguous(dtype, [*(params[f"ne{i}"] for i in range(3)), x.ne[3]]),)
+
+
+def host_resize(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """Over ``ne[0..rank - 1]``; only images have the wider windows."""
+    x = operand(types, 0, "x")
+    require_dtype(x, "x", DType.F32)
+    kind, rank = HostResize(params["kind"]), params["rank"]
+    ranks = (1, 2, 3) if kind <= HostResize.LINEAR else (2,)
+    require(rank in ranks, f"{kind.name} over {rank} dims")
+    for i in range(3):
+        require(params[f"step{i}"] >= 0, f"step{i} must not be negative")
+        kept = i < rank or dims_equal(params[f"ne{i}"], x.ne[i])
+        require(kept, f"ne{i} of {_describe(x)} is not resized")
+    return (TensorType.contiguous(DType.F32, [*(params[f"ne{i}"] for i in range(3)), x.ne[3]]),)
+
+
+def host_grid_sample(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """x [w, h, c, n] at grid [2, ow, oh, n] gives [ow, oh, c, n]."""
+    x, grid = operand(types, 0, "x"), operand(types, 1, "grid")
+    require_dtype(x, "x", DType.F32)
+    require_dtype(grid, "grid", DType.F32)
+    GridMode(params["mode"])
+    GridPadding(params["padding"])
+    require(
+        dims_equal(grid.ne[0], 2) and dims_equal(grid.ne[3], x.ne[3]),
+        f"grid {_describe(grid)} does not fit {_describe(x)}",
+    )
+    return (TensorType.contiguous(DType.F32, [*grid.ne[1:3], *x.ne[2:]]),)
