@@ -9,7 +9,7 @@ applied to program inputs and to integers, where both sides hold the same values
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -57,16 +57,22 @@ class Drawn:
     module: RandomModule
     inputs: tuple[Tensor, ...]
     exact: list[bool]
-    #: Size of dim 0 is dynamic in these inputs.
-    dynamic: bool = False
-    others: list[tuple[Tensor, ...]] = field(default_factory=list)
+    #: Dim 0 of these inputs has a dynamic size, the same in all.
+    dynamic: frozenset[int] = frozenset()
+
+    def resized(self, size: int) -> tuple[Tensor, ...]:
+        """The inputs with another dynamic size: rows repeated or left out."""
+        return tuple(
+            x[torch.arange(size) % x.shape[0]] if i in self.dynamic else x
+            for i, x in enumerate(self.inputs)
+        )
 
     def __repr__(self) -> str:
         shapes = [f"v{i}: {t.dtype}{list(t.shape)}" for i, t in enumerate(self.inputs)]
         start = len(self.inputs)
         steps = [f"v{start + i} = {step!r}" for i, step in enumerate(self.module.steps)]
         outputs = ", ".join(f"v{i}" for i in self.module.outputs)
-        dynamic = "dim 0 is dynamic" if self.dynamic else ""
+        dynamic = f"dim 0 is dynamic in {sorted(self.dynamic)}" if self.dynamic else ""
         return "\n".join(["", *shapes, dynamic, *steps, f"return {outputs}"])
 
 
@@ -256,7 +262,12 @@ def modules(draw: Draw, longest: int = 6) -> Drawn:
         exact.append(gives and all(exact[i] for i in sources))
     read = {i for step in steps for i in step.sources}
     outputs = [i for i in range(len(inputs), len(values)) if i not in read]
-    return Drawn(RandomModule(steps, outputs), inputs, [exact[i] for i in outputs])
+    dynamic: frozenset[int] = frozenset()
+    sizes = {x.shape[0] for x in inputs if x.dim() > 0} - {1}
+    if sizes and draw(st.booleans()):
+        size = draw(st.sampled_from(sorted(sizes)))
+        dynamic = frozenset(i for i, x in enumerate(inputs) if x.dim() and x.shape[0] == size)
+    return Drawn(RandomModule(steps, outputs), inputs, [exact[i] for i in outputs], dynamic)
 
 
 def _widened(function: Function) -> Function:
