@@ -95,11 +95,10 @@ def full(ctx: LoweringContext, node: fx.Node) -> Tensor:
     "aten.zeros_like.default",
     "aten.new_zeros.default",
     "aten.empty.memory_format",
-    "aten.empty_like.default",
     "aten.new_empty.default",
     "dim_order_ops._empty_dim_order.default",
 )
-@lowering("aten.empty_permuted.default", whole=True)
+@lowering("aten.empty_like.default", "aten.empty_permuted.default", whole=True)
 def zeros(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """What is empty may hold anything, so 0."""
     return _full(ctx, node, 0)

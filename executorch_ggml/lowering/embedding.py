@@ -11,7 +11,7 @@ from executorch_ggml.ir.types import Dim, product
 from executorch_ggml.lowering.constructors import filled
 from executorch_ggml.lowering.context import LoweringContext, Tensor, getitem_index
 from executorch_ggml.lowering.host import host_binary, iota, where
-from executorch_ggml.lowering.index import index_operand
+from executorch_ggml.lowering.index import index_operand, static_sizes
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 
@@ -38,6 +38,7 @@ _MODES = ("sum", "mean", "max")
 @lowering(
     "aten._embedding_bag.default",
     "aten._embedding_bag_forward_only.default",
+    "aten.embedding_bag.padding_idx",
     whole=True,
 )
 def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
@@ -46,13 +47,18 @@ def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     Offsets say where each bag starts; with ``include_last_offset`` the last one says
     where the last bag ends.
     """
-    if any(getitem_index(user) != 0 for user in node.users):
+    if any(getitem_index(user) != 0 and user.users for user in node.users):
         raise Unsupported("the bags of embedding_bag are used, not only their sums")
     offsets = index_operand(ctx, node.args[2], "offsets")
     mode = _MODES[ctx.static(ctx.argument(node, 4, "mode", 0), "mode")]
     weights = ctx.optional_tensor(ctx.argument(node, 6, "per_sample_weights"), "weights")
     last = bool(ctx.argument(node, 7, "include_last_offset", False))
-    padding = ctx.argument(node, 8, "padding_idx", -1)
+    padding = ctx.argument(node, 8, "padding_idx")
+    if padding is not None and padding < 0:
+        # The composite counts from the end; what it is made of takes -1 for none.
+        counts_back = "padding_idx" in str(node.target)
+        (n_rows,) = static_sizes(ctx.tensor(node.args[0]), [0])
+        padding = padding + n_rows if counts_back else None
     if weights is not None:
         raise Unsupported("weights for each sample of a bag")
     rows, ids = _rows(ctx, node)
@@ -62,7 +68,7 @@ def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     bags = _bag_of(ctx, offsets.value, count, n_bags)
     fill = float("-inf") if mode == "max" else 0.0
     counted = filled(ctx, 1.0, torch.float32, (1, count))
-    if padding is not None and padding >= 0:
+    if padding is not None:
         padded = host_binary(
             ctx,
             HostBinary.EQ,
@@ -80,11 +86,12 @@ def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     if mode != "sum":
         nothing = filled(ctx, 0.0, torch.float32, (1, n_bags))
         counts = ctx.call("host_scatter", nothing, bags, counted, mode=int(Scatter.ADD))
-        zero = filled(ctx, 0.0, torch.float32, ())
+        zero, one = (filled(ctx, n, torch.float32, ()) for n in (0.0, 1.0))
         empty = host_binary(ctx, HostBinary.EQ, counts, zero, torch.bool)
         if mode == "mean":
-            y = ctx.call("div", y, where(ctx, empty, filled(ctx, 1.0, torch.float32, ()), counts))
-        y = where(ctx, empty, zero, y)
+            y = ctx.call("div", y, where(ctx, empty, one, counts))
+        else:
+            y = where(ctx, empty, zero, y)
     result = Tensor(ctx.permute(y, (1, 0)), (n_bags, width), torch.float32)
     wanted: Dim = ctx.dim(node.meta["val"][0].shape[0])
     if last:
