@@ -120,7 +120,7 @@ inline int32_t wrap(int64_t value, IntType type, HostCall& call) {
 }
 
 // The kernels, by op; host_elementwise.cpp, host_rows.cpp, host_index.cpp, host_pool.cpp,
-// host_resize.cpp, host_grid.cpp.
+// host_resize.cpp, host_grid.cpp, host_recurrent.cpp.
 void host_unary(const HostTask& task);
 void host_binary(const HostTask& task);
 void host_where(const HostTask& task);
@@ -136,5 +136,6 @@ void host_iota(const HostTask& task);
 void host_pool(const HostTask& task);
 void host_resize(const HostTask& task);
 void host_grid_sample(const HostTask& task);
+void host_recurrent(const HostTask& task);
 
 }  // namespace executorch_ggml

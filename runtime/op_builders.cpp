@@ -116,6 +116,8 @@ ggml_tensor* build_op(OpContext& op) {
       return build_host_resize(op);
     case Op::HostGridSample:
       return build_host_grid_sample(op);
+    case Op::HostRecurrent:
+      return build_host_recurrent(op);
   }
   return nullptr;  // not reached: parse_program refuses unknown ops
 }

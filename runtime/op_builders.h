@@ -76,5 +76,6 @@ ggml_tensor* build_host_iota(OpContext& op);
 ggml_tensor* build_host_pool(OpContext& op);
 ggml_tensor* build_host_resize(OpContext& op);
 ggml_tensor* build_host_grid_sample(OpContext& op);
+ggml_tensor* build_host_recurrent(OpContext& op);
 
 }  // namespace executorch_ggml

@@ -85,9 +85,9 @@ bool expect_same_extents(OpContext& op, size_t first = 0) {
   return true;
 }
 
-// Three operands at most.
+// Four operands at most.
 ggml_tensor* make(OpContext& op, HostKernel kernel, ggml_type type, HostParams params) {
-  std::array<ggml_tensor*, 3> operands{};
+  std::array<ggml_tensor*, 4> operands{};
   const size_t n = op.call().inputs.size();
   for (size_t i = 0; i < n; ++i) {
     operands[i] = op.in(i);
@@ -313,6 +313,31 @@ ggml_tensor* build_host_grid_sample(OpContext& op) {
     return nullptr;
   }
   return make(op, host_grid_sample, GGML_TYPE_F32, params_of(op));
+}
+
+ggml_tensor* build_host_recurrent(OpContext& op) {
+  using namespace params::host_recurrent;
+  if (!expect_enum(op, kKind) || !op.expect_f32(0) || !op.expect_f32(1) || !op.expect_f32(2) ||
+      !op.expect_f32(3) || !op.expect_contiguous(1) || !op.expect_contiguous(2)) {
+    return nullptr;
+  }
+  const auto kind = static_cast<Recurrence>(op.dim(kKind));
+  const int64_t n_gates = kind == Recurrence::Lstm ? 4 : kind == Recurrence::Gru ? 3 : 1;
+  const int64_t n_states = kind == Recurrence::Lstm ? 2 : 1;
+  const std::array<int64_t, 4> ne = op.declared();
+  const std::array<int64_t, 4> gates = {n_gates * ne[0], ne[1] - n_states + 1, ne[2], 1};
+  const std::array<std::array<int64_t, 4>, 4> expected = {
+      {gates, {ne[0], gates[0], 1, 1}, {gates[0], 1, 1, 1}, {ne[0], n_states, ne[2], 1}}};
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t axis = 0; axis < 4; ++axis) {
+      if (!op.expect(op.in(i)->ne[axis] == expected[i][axis] && ne[3] == 1,
+                     "%s does not fit a state of %lld", describe(*op.in(i)).c_str(),
+                     static_cast<long long>(ne[0]))) {
+        return nullptr;
+      }
+    }
+  }
+  return make(op, host_recurrent, GGML_TYPE_F32, params_of(op));
 }
 
 }  // namespace executorch_ggml

@@ -163,7 +163,7 @@ ggml_tensor* OpContext::checked_ids(size_t ids, int64_t limit) {
 ggml_tensor* OpContext::host_op(HostKernel kernel, ggml_type type, const std::array<int64_t, 4>& ne,
                                 std::span<ggml_tensor* const> operands, HostParams params) {
   auto host = std::make_unique<HostCall>(call_index_, kernel, std::move(params));
-  std::array<ggml_tensor*, 3> sources{};
+  std::array<ggml_tensor*, 4> sources{};
   std::copy(operands.begin(), operands.end(), sources.begin());
   ggml_tensor* result = ggml_custom_4d(ggml(), type, ne[0], ne[1], ne[2], ne[3], sources.data(),
                                        static_cast<int>(operands.size()), run_host_call,

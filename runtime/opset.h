@@ -76,6 +76,7 @@ enum class Op : uint16_t {
   HostPool = 212,
   HostResize = 220,
   HostGridSample = 221,
+  HostRecurrent = 230,
 };
 
 // Element-wise functions of Op::Unary.
@@ -122,6 +123,14 @@ enum class RopeMode : uint8_t {
 enum class Pool : uint8_t {
   Max = 0,
   Avg = 1,
+};
+
+// Kinds of Op::HostRecurrent; gates in torch's order.
+enum class Recurrence : uint8_t {
+  Lstm = 0,
+  Gru = 1,
+  RnnTanh = 2,
+  RnnRelu = 3,
 };
 
 // The torch type whose arithmetic an I32 value follows; I64 must fit 32 bits.
@@ -620,6 +629,11 @@ inline constexpr size_t kPadding = 1;
 inline constexpr size_t kAlignCorners = 2;
 }  // namespace host_grid_sample
 
+namespace host_recurrent {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kReverse = 1;
+}  // namespace host_recurrent
+
 }  // namespace params
 
 // Positions in Call::inputs.
@@ -897,6 +911,13 @@ inline constexpr size_t kX = 0;
 inline constexpr size_t kGrid = 1;
 }  // namespace host_grid_sample
 
+namespace host_recurrent {
+inline constexpr size_t kGates = 0;
+inline constexpr size_t kWeights = 1;
+inline constexpr size_t kBias = 2;
+inline constexpr size_t kState = 3;
+}  // namespace host_recurrent
+
 }  // namespace inputs
 
 // clang-format off: one table row a line.
@@ -906,6 +927,7 @@ inline constexpr uint8_t kUnaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
 inline constexpr uint8_t kGluValues[] = {0, 1, 2, 3, 4};
 inline constexpr uint8_t kRopeModeValues[] = {0, 2};
 inline constexpr uint8_t kPoolValues[] = {0, 1};
+inline constexpr uint8_t kRecurrenceValues[] = {0, 1, 2, 3};
 inline constexpr uint8_t kIntTypeValues[] = {0, 1, 2, 3, 4, 5};
 inline constexpr uint8_t kHostUnaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 40, 41, 42, 43};
 inline constexpr uint8_t kHostBinaryValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 33, 34, 35, 36, 37, 38};
@@ -1198,6 +1220,11 @@ inline constexpr IntParam kHostGridSampleInts[] = {
     {"mode", ParamKind::Int, kGridModeValues},
     {"padding", ParamKind::Int, kGridPaddingValues},
     {"align_corners", ParamKind::Bool},
+};
+inline constexpr const char* kHostRecurrentInputs[] = {"gates", "weights", "bias", "state"};
+inline constexpr IntParam kHostRecurrentInts[] = {
+    {"kind", ParamKind::Int, kRecurrenceValues},
+    {"reverse", ParamKind::Bool},
 };
 
 }  // namespace opset_detail
@@ -2117,6 +2144,21 @@ inline constexpr OpInfo kOpset[] = {
         .since = 2,
         .inputs = opset_detail::kHostGridSampleInputs,
         .ints = opset_detail::kHostGridSampleInts,
+        .floats = {},
+    },
+    {
+        .op = Op::HostRecurrent,
+        .name = "host_recurrent",
+        .min_inputs = 4,
+        .max_inputs = 4,
+        .n_ints = 2,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kHostRecurrentInputs,
+        .ints = opset_detail::kHostRecurrentInts,
         .floats = {},
     },
 };

@@ -196,6 +196,24 @@ class Scatter(IntEnum):
     MIN = 4
 
 
+class Recurrence(IntEnum):
+    """How a step of a recurrent layer makes its next state; gates in torch's order."""
+
+    LSTM = 0  # gates i, f, g, o
+    GRU = 1  # gates r, z, n
+    RNN_TANH = 2
+    RNN_RELU = 3
+
+    @property
+    def n_gates(self) -> int:
+        return {Recurrence.LSTM: 4, Recurrence.GRU: 3}.get(self, 1)
+
+    @property
+    def n_states(self) -> int:
+        """Of a step: the output, and an LSTM's cell after it."""
+        return 2 if self is Recurrence.LSTM else 1
+
+
 class HostPool(IntEnum):
     MAX = 0
     AVG = 1

@@ -19,6 +19,7 @@ from typing import Final
 from executorch_ggml.ir import reference as ref
 from executorch_ggml.ir import reference_attention as ref_attention
 from executorch_ggml.ir import reference_host as ref_host
+from executorch_ggml.ir import reference_recurrent as ref_recurrent
 from executorch_ggml.ir import shape_rules as rules
 from executorch_ggml.ir import shape_rules_host as host_rules
 from executorch_ggml.ir.enums import Glu as Glu
@@ -32,6 +33,7 @@ from executorch_ggml.ir.enums import HostScan as HostScan
 from executorch_ggml.ir.enums import HostUnary as HostUnary
 from executorch_ggml.ir.enums import IntType as IntType
 from executorch_ggml.ir.enums import Pool as Pool
+from executorch_ggml.ir.enums import Recurrence as Recurrence
 from executorch_ggml.ir.enums import RopeMode as RopeMode
 from executorch_ggml.ir.enums import Scatter as Scatter
 from executorch_ggml.ir.enums import Unary as Unary
@@ -585,6 +587,16 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         host_rules.host_grid_sample,
         ref_host.host_grid_sample,
         "x at the coordinates of a grid, -1 to 1 in each dim",
+    ),
+    _host(
+        230,
+        "host_recurrent",
+        "gates weights bias state",
+        _enum("kind", Recurrence) + _bool("reverse", False),
+        host_rules.host_recurrent,
+        ref_recurrent.host_recurrent,
+        "one direction of a recurrent layer: gates are the input's part for every step; gives "
+        "the state after each step, then an LSTM's last cell",
     ),
 )
 

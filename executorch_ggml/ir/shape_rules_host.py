@@ -15,6 +15,7 @@ from executorch_ggml.ir.enums import (
     HostScan,
     HostUnary,
     IntType,
+    Recurrence,
 )
 from executorch_ggml.ir.shape_rules import (
     Params,
@@ -24,9 +25,10 @@ from executorch_ggml.ir.shape_rules import (
     extents_param,
     operand,
     require,
+    require_contiguous,
     require_dtype,
 )
-from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, dims_equal
+from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, dims_equal, simplify_dim
 
 _VALUES = (DType.F32, DType.I32)
 
@@ -228,3 +230,28 @@ def host_grid_sample(types: Types, params: Params) -> tuple[TensorType, ...]:
         f"grid {_describe(grid)} does not fit {_describe(x)}",
     )
     return (TensorType.contiguous(DType.F32, [*grid.ne[1:3], *x.ne[2:]]),)
+
+
+def host_recurrent(types: Types, params: Params) -> tuple[TensorType, ...]:
+    """gates [g h, steps, batch], weights [h, g h], bias [g h] and state [h, n, batch].
+
+    g and n are the kind's numbers of gates and states. Gives [h, steps + n - 1, batch].
+    """
+    names = ("gates", "weights", "bias", "state")
+    gates, weights, bias, state = (operand(types, i, name) for i, name in enumerate(names))
+    for type, name in zip((gates, weights, bias, state), names, strict=True):
+        require_dtype(type, name, DType.F32)
+    require_contiguous(weights, "weights")
+    require_contiguous(bias, "bias")
+    kind = Recurrence(params["kind"])
+    size, (wide, steps, batch, _) = state.ne[0], gates.ne
+    expected: tuple[tuple[TensorType, tuple[Dim, ...]], ...] = (
+        (gates, (simplify_dim(size * kind.n_gates), steps, batch, 1)),
+        (weights, (size, wide, 1, 1)),
+        (bias, (wide, 1, 1, 1)),
+        (state, (size, kind.n_states, batch, 1)),
+    )
+    fits = all(dims_equal(a, b) for t, ne in expected for a, b in zip(t.ne, ne, strict=True))
+    require(fits, f"{', '.join(map(_describe, (gates, weights, bias, state)))} are no {kind.name}")
+    rows = simplify_dim(steps + kind.n_states - 1)
+    return (TensorType.contiguous(DType.F32, [size, rows, batch, 1]),)
