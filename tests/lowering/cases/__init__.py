@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from tests.lowering.cases import attention, elementwise, images, index, norms, products, views
+from tests.lowering.cases import (
+    attention,
+    elementwise,
+    images,
+    index,
+    norms,
+    products,
+    reduce,
+    softmax,
+    sort,
+    views,
+)
 from tests.lowering.cases.base import Case
 
-FAMILIES = (elementwise, views, products, norms, attention, index, images)
+FAMILIES = (elementwise, views, products, reduce, softmax, sort, norms, attention, index, images)
 
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
