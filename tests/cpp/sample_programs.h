@@ -91,6 +91,35 @@ inline Program conv_program() {
   return g.program();
 }
 
+// Kernels of our own: integers, indices, rows, windows.
+inline Program host_program() {
+  const auto code = [](auto kind) { return Dim(static_cast<int64_t>(kind)); };
+  GraphWriter g;
+  const Dim n = g.dim_symbol("n", 1, 8, /*input=*/0, /*dim=*/0);
+  const ValueId x = g.input(f32({6, n}));
+  const ValueId count = g.call(Op::HostIota, {}, i32({6}), {6, 1, 1, 1, -2, 1});
+  const ValueId ids = g.call(Op::HostWrapIds, {count}, i32({6}), {6});
+  const ValueId picked = g.call(Op::HostGather, {x, ids}, f32({6, n}));
+  const ValueId more =
+      g.call(Op::HostBinary, {picked, x}, i32({6, n}), {code(HostBinary::Gt), code(IntType::I64)});
+  const ValueId chosen = g.call(Op::HostWhere, {more, picked, x}, f32({6, n}));
+  const ValueId order = g.call(Op::HostArgsort, {chosen}, i32({6, n}), {1});
+  const ValueId moved =
+      g.call(Op::HostScatter, {x, order, chosen}, f32({6, n}), {code(Scatter::Add)});
+  const ValueId root = g.call(Op::HostUnary, {moved}, f32({6, n}),
+                              {code(HostUnary::Elu), code(IntType::I64)}, {1.0, 1.0, 1.0});
+  const ValueId running =
+      g.call(Op::HostScan, {root}, f32({6, n}), {code(HostScan::Sum), code(IntType::I64)});
+  const ValueId pooled =
+      g.call(Op::HostPool, {running}, f32({3, n}),
+             {code(HostPool::Avg), 3, n, 1, 2, 1, 1, 2, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1, 0});
+  const ValueId largest = g.call(Op::HostReduce, {pooled}, i32({1, n}),
+                                 {code(HostReduce::Argmax), code(IntType::I64)}, {0.0});
+  g.output(g.call(Op::HostConvert, {largest}, i32({1, n}), {code(IntType::U8)}));
+  g.output(g.call(Op::HostRound, {pooled}, f32({3, n}), {int64_t{kF16}}));
+  return g.program();
+}
+
 // Two graphs, and every kind of expression.
 inline Program two_graphs_program() {
   GraphWriter g("main");
@@ -114,8 +143,8 @@ inline Program two_graphs_program() {
 }
 
 inline std::vector<Program> sample_programs() {
-  return {linear_program(), decoder_program(), stateful_program(), conv_program(),
-          two_graphs_program()};
+  return {linear_program(), decoder_program(), stateful_program(),
+          conv_program(),   host_program(),    two_graphs_program()};
 }
 
 }  // namespace executorch_ggml::testing
