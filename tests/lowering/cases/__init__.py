@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.lowering.cases import (
     attention,
+    conv,
     elementwise,
     images,
     index,
@@ -16,6 +17,18 @@ from tests.lowering.cases import (
 )
 from tests.lowering.cases.base import Case
 
-FAMILIES = (elementwise, views, products, reduce, softmax, sort, norms, attention, index, images)
+FAMILIES = (
+    elementwise,
+    views,
+    products,
+    reduce,
+    softmax,
+    sort,
+    norms,
+    attention,
+    index,
+    conv,
+    images,
+)
 
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
