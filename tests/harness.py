@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -109,7 +110,10 @@ def run_reference(lowered: Lowered, inputs: Sequence[Any]) -> list[torch.Tensor]
     """Interpret the IR of a program that is one delegate."""
     assert len(lowered.graphs) == 1, "the program is not one delegate"
     order = _argument_order(lowered, inputs)
-    return interpret(lowered.graphs[0], order, lowered.data[0], {})
+    results = interpret(lowered.graphs[0], order, lowered.data[0], {})
+    (output,) = lowered.edge.exported_program().graph.find_nodes(op="output")
+    picked = [n.args[1] for n in output.args[0] if getattr(n, "target", None) is operator.getitem]
+    return [results[i] for i in picked] or results  # a delegate has an order of its own
 
 
 def _argument_order(lowered: Lowered, inputs: Sequence[Any]) -> list[Any]:
