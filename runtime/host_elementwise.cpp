@@ -359,7 +359,7 @@ int64_t shift_left(int64_t a, int64_t b, int64_t bits) {
 }
 
 int64_t shift_right(int64_t a, int64_t b, int64_t bits) {
-  return a >> (b < 0 || b >= bits ? bits - 1 : b);
+  return a >> (b < 0 || b >= bits ? int64_t{63} : b);
 }
 
 int64_t bits_of(IntType type) {
@@ -449,10 +449,16 @@ void where(const HostTask& task) {
   }
 }
 
-// The integer part; what no int64 holds becomes the smallest one, as x86 converts.
-int64_t truncated(float x) {
-  constexpr float kLimit = 9223372036854775808.0F;
-  return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x) : std::numeric_limits<int64_t>::min();
+// The integer part. What the type's register does not hold, NaN included, becomes its
+// smallest value, as x86 converts: PyTorch goes through 64 bits for int64, else through 32.
+int64_t truncated(float x, IntType type) {
+  if (type == IntType::I64) {
+    constexpr float kLimit = 9223372036854775808.0F;
+    return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x)
+                                      : std::numeric_limits<int64_t>::min();
+  }
+  constexpr float kLimit = 2147483648.0F;
+  return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::min();
 }
 
 }  // namespace
@@ -492,7 +498,8 @@ void host_convert(const HostTask& task) {
   } else if (type == IntType::Bool) {
     map_predicate(task, [](float x) { return x != 0; });
   } else {
-    map<float, int32_t>(task, [&call, type](float x) { return wrap(truncated(x), type, call); });
+    map<float, int32_t>(task,
+                        [&call, type](float x) { return wrap(truncated(x, type), type, call); });
   }
 }
 

@@ -7,9 +7,10 @@ parameter of the call (:func:`int_type`). Floats are F32.
 from __future__ import annotations
 
 import torch
+from executorch.exir.tensor import scalar_type_enum
 
-from executorch_ggml.ir.enums import HostBinary, HostUnary, IntType
-from executorch_ggml.ir.graph import Value
+from executorch_ggml.ir.enums import HostBinary, HostUnary, IntType, Unary
+from executorch_ggml.ir.graph import Value, ValueKind
 from executorch_ggml.ir.types import DType
 from executorch_ggml.lowering.context import LoweringContext, Tensor
 from executorch_ggml.lowering.registry import Unsupported
@@ -24,6 +25,7 @@ _INT_TYPES = {
 }
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_HALVES = {torch.float16: DType.F16, torch.bfloat16: DType.BF16}
 
 #: What each integer type holds: (bits, is signed).
 _WIDTHS = {
@@ -71,38 +73,85 @@ def iota(ctx: LoweringContext, length: object, start: object = 0, step: object =
     return ctx.call("host_iota", ne0=length, ne1=1, ne2=1, ne3=1, start=start, step=step)
 
 
-def converted(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
-    """The tensor's elements in another dtype, as ``Tensor.to`` converts them.
+def held(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
+    """The tensor's elements as values of another dtype, for arithmetic in that dtype.
 
-    Half precision is rounded to, since what follows may tell (a comparison, a floor).
+    A half-precision result stays unrounded, as every value of such a dtype does inside a
+    delegate: see :func:`settled` for where the rounding is made up for.
 
     Raises:
         Unsupported: a dtype that no value of a delegate has.
     """
     if x.dtype == target:
-        return x.value
-    if x.is_float and target in _FLOATS:
-        value = ctx.as_f32(x).value
-        narrows = target in (torch.float16, torch.bfloat16)
-        return rounded(ctx, value, target) if narrows else value
+        return ctx.as_f32(x).value if x.is_float else x.value
     if target in _FLOATS:
-        value = ctx.call("cast", ctx.contiguous(x.value), dtype=int(DType.F32))
-        # bool and 8-bit values are exact in every float type.
-        exact = target == torch.float32 or _WIDTHS[x.dtype][0] <= 8
-        return value if exact else rounded(ctx, value, target)
+        if x.is_float:
+            return settled(ctx, x)
+        return ctx.call("cast", ctx.contiguous(x.value), dtype=int(DType.F32))
     if target not in _INT_TYPES:
         raise Unsupported(f"a conversion from {x.dtype} to {target}")
     if x.is_float:
-        return ctx.call("host_convert", ctx.as_f32(x).value, to=int(int_type(target)))
+        return ctx.call("host_convert", settled(ctx, x), to=int(int_type(target)))
     bits, signed = _WIDTHS[x.dtype]
     target_bits, target_signed = _WIDTHS[target]
     holds_all = target_bits > bits and (target_signed or not signed)
-    if holds_all or target == torch.int64:
+    if holds_all or target in (torch.int64, torch.int32):  # a value has 32 bits
         return x.value
     return ctx.call("host_convert", x.value, to=int(int_type(target)))
 
 
+def settled(ctx: LoweringContext, x: Tensor) -> Value:
+    """The tensor's elements exactly as its dtype holds them.
+
+    Half-precision values are computed in F32 and rounded where they leave the delegate.
+    What tells an unrounded value from a rounded one settles it first: a conversion to
+    another dtype, a comparison, and functions that jump (``floor``, ``remainder``, ``sign``).
+    """
+    if not x.is_float:
+        return x.value
+    value = ctx.as_f32(x).value
+    if x.dtype == torch.float32 or _is_settled(ctx, value, x.dtype):
+        return value
+    return rounded(ctx, value, x.dtype)
+
+
+def converted(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
+    """The tensor's elements in another dtype, exactly as ``Tensor.to`` converts them.
+
+    Raises:
+        Unsupported: a dtype that no value of a delegate has.
+    """
+    return settled(ctx, Tensor(held(ctx, x, target), x.shape, target))
+
+
+#: Functions of one operand that give values of a half-precision type for such values.
+_KEEPS_SETTLED = frozenset(
+    {"reshape", "permute", "view", "cont", "repeat", "get_rows", "host_gather", "cast"}
+)
+_KEEPS_SETTLED_UNARY = frozenset(
+    {Unary.ABS, Unary.NEG, Unary.RELU, Unary.FLOOR, Unary.CEIL, Unary.TRUNC, Unary.SGN}
+)
+
+
+def _is_settled(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> bool:
+    """Whether an F32 value is known to hold elements of a half-precision dtype."""
+    while value.producer is not None:
+        call = value.producer
+        if call.op.name == "host_round":
+            return bool(call.params["dtype"] == int(_HALVES[dtype]))
+        keeps = call.op.name in _KEEPS_SETTLED or (
+            call.op.name == "unary" and call.params["kind"] in _KEEPS_SETTLED_UNARY
+        )
+        source = call.inputs[0]
+        if not keeps or source is None:
+            return False
+        value = source
+    if value.kind is ValueKind.WEIGHT:
+        return value.type.dtype == _HALVES[dtype]
+    code = int(scalar_type_enum(dtype))
+    return any(a.value is value and a.scalar_type == code for a in ctx.graph.inputs)
+
+
 def rounded(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> Value:
     """An F32 value rounded to the nearest F16 or BF16."""
-    kind = DType.F16 if dtype == torch.float16 else DType.BF16
-    return ctx.call("host_round", value, dtype=int(kind))
+    return ctx.call("host_round", value, dtype=int(_HALVES[dtype]))
