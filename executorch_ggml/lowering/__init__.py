@@ -21,6 +21,7 @@ def load_lowerings() -> None:
         norm,
         pads,
         pool,
+        recurrent,
         reduce,
         scan,
         scatter,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from tests.lowering.cases import (
+    activations,
     attention,
+    casts,
+    compare,
     conv,
     elementwise,
     images,
     index,
+    integers,
     norms,
+    numerics,
     products,
+    recurrent,
     reduce,
     softmax,
     sort,
@@ -19,8 +25,14 @@ from tests.lowering.cases.base import Case
 
 FAMILIES = (
     elementwise,
+    activations,
+    compare,
+    integers,
+    casts,
+    numerics,
     views,
     products,
+    recurrent,
     reduce,
     softmax,
     sort,
