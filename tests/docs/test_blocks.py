@@ -71,7 +71,7 @@ def test_python_blocks(document: Path, folder: Path, capsys: pytest.CaptureFixtu
     if document.name == "README.md":
         printed = capsys.readouterr().out
         assert "torch.Size([2, 8])" in printed
-        assert "1 of 2 ops delegated" in printed
+        assert "1 of 3 ops delegated" in printed
         assert "tok/s" in printed
         assert (folder / "model.pte").stat().st_size > 1000
         assert (folder / "qwen3_q8_0.pte").stat().st_size > 10_000

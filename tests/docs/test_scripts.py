@@ -26,7 +26,7 @@ def run(script: str, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> int
 
 @pytest.mark.parametrize(
     ("script", "delegated"),
-    [("examples/linear.py", "2 of 2 ops"), ("examples/mixed_backends.py", "2 of 3 ops")],
+    [("examples/linear.py", "2 of 2 ops"), ("examples/mixed_backends.py", "2 of 5 ops")],
 )
 def test_examples(
     script: str, delegated: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
