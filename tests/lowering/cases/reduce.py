@@ -52,28 +52,33 @@ def steps(*shape: int) -> Tensor:
     return torch.randperm(count, generator=generator).reshape(shape) / 4.0 - count / 8.0
 
 
-def _over_dims(
-    row: Callable[..., Case], name: str, function: Callable[..., Any], rtol: float
-) -> list[Case]:
+def _over_dims(name: str, function: Callable[..., Any]) -> list[Case]:
     """The ways to name dims, for a function that takes ``dim`` and ``keepdim``."""
     return [
-        row(f"{name}_dims_negative", lambda x: function(x, dim=(-1, -3)), (X,), rtol=rtol),
-        row(f"{name}_dims_keep", lambda x: function(x, dim=(0, 2), keepdim=True), (X,), rtol=rtol),
-        row(f"{name}_first", lambda x: function(x, dim=(0,)), (r(4, 3),), rtol=rtol),
-        row(f"{name}_rank_0", lambda x: function(x, dim=(-1,)), (r(),), rtol=rtol),
-        row(f"{name}_rank_5", lambda x: function(x, dim=(1, 3)), (X5,), rtol=rtol),
-        row(f"{name}_rank_8", lambda x: function(x, dim=(0, 3, 7), keepdim=True), (X8,), rtol=rtol),
-        row(
+        fn(f"{name}_dims_negative", lambda x: function(x, dim=(-1, -3)), (X,), rtol=PRODUCT),
+        fn(
+            f"{name}_dims_keep", lambda x: function(x, dim=(0, 2), keepdim=True), (X,), rtol=PRODUCT
+        ),
+        fn(f"{name}_first", lambda x: function(x, dim=(0,)), (r(4, 3),), rtol=PRODUCT),
+        fn(f"{name}_rank_0", lambda x: function(x, dim=(-1,)), (r(),), rtol=PRODUCT),
+        fn(f"{name}_rank_5", lambda x: function(x, dim=(1, 3)), (X5,), rtol=PRODUCT),
+        fn(
+            f"{name}_rank_8",
+            lambda x: function(x, dim=(0, 3, 7), keepdim=True),
+            (X8,),
+            rtol=PRODUCT,
+        ),
+        fn(
             f"{name}_transposed",
             lambda x: function(x.transpose(0, 2), dim=(1,)),
             (X,),
-            rtol=rtol,
+            rtol=PRODUCT,
         ),
-        row(
+        fn(
             f"{name}_dynamic",
             lambda x: function(x, dim=(0, 1)),
             (r(4, 3, 5),),
-            rtol=rtol,
+            rtol=PRODUCT,
             dynamic_shapes={"args": ({0: S},)},
             others=[(r(1, 3, 5),), (r(16, 3, 5),)],
         ),
@@ -85,7 +90,7 @@ SUMS = [
     fn("sum_middle", lambda x: x.sum(1), (r(2, 3, 8),), rtol=PRODUCT),
     fn("sum_all", torch.sum, (X,), rtol=PRODUCT),
     fn("sum_no_dims", lambda x: x.sum(()), (X,), rtol=PRODUCT),
-    *_over_dims(fn, "sum", torch.sum, PRODUCT),
+    *_over_dims("sum", torch.sum),
     fn("sum_expanded", lambda x: x[:, None].expand(3, 5, 4).sum((0, 1)), (r(3, 4),), rtol=PRODUCT),
     fn("sum_special", lambda x: x.sum(-1), (FINITE,), rtol=PRODUCT),
     fn("sum_long", lambda x: x.sum(-1), (r(2, 70000) + 100,), rtol=ELEMENTWISE),
@@ -105,8 +110,6 @@ SUMS = [
     fn("sum_half_dtype", lambda x: x.sum(0, dtype=torch.float32), (r(9, 4).half() + 3e4,)),
     fn("sum_bf16", lambda x: x.sum((0, 1)), (r(3, 4, 2).bfloat16(),), rtol=BF16),
     host("sum_int", lambda x: x.sum(1), (INT,), rtol=EXACT),
-    host("sum_int_all", torch.sum, (INT.to(torch.int32),), rtol=EXACT),
-    host("sum_int_rank_5", lambda x: x.sum((0, 4)), ((X5 * 9).long(),), rtol=EXACT),
     host("sum_uint8", lambda x: x.sum((0, 1)), (ids(256, 3, 4, 2).to(torch.uint8),), rtol=EXACT),
     host(
         "sum_int32_wraps",
@@ -118,26 +121,21 @@ SUMS = [
     fn("mean_last", lambda x: x.mean(-1), (r(2, 3, 8),), "mean_rows", "reshape", rtol=PRODUCT),
     fn("mean_all", torch.mean, (r(4, 3),), rtol=PRODUCT),
     fn("mean_two_dims", lambda x: x.mean((2, 3)), (r(2, 3, 4, 5),), rtol=PRODUCT),
-    *_over_dims(fn, "mean", torch.mean, PRODUCT),
+    *_over_dims("mean", torch.mean),
     fn("mean_dtype", lambda x: x.mean(0, dtype=torch.float32), (INT,), rtol=PRODUCT),
     fn("mean_half", lambda x: x.mean(1), (r(3, 5).half() + 4e4,), rtol=F16),
     fn("mean_special", lambda x: x.mean(-1), (FINITE,), rtol=PRODUCT),
     fn("mean_long", lambda x: x.mean(-1), (r(2, 70000) + 100,), rtol=ELEMENTWISE),
     fn("count_nonzero_bool", lambda x: torch.count_nonzero(x, dim=(0, 2)), (BOOL,), rtol=EXACT),
     host("count_nonzero", lambda x: torch.count_nonzero(x, dim=1), (SPECIAL,), rtol=EXACT),
-    host("count_nonzero_all", torch.count_nonzero, (INT,), rtol=EXACT),
     host("nansum", lambda x: x.nansum(-1), (FINITE,), rtol=PRODUCT),
-    host("nansum_dims", lambda x: x.nansum((0, 1), keepdim=True), (FINITE,), rtol=PRODUCT),
     host("nanmean", lambda x: x.nanmean(0), (FINITE,), rtol=PRODUCT),
     host("nanmean_all_nan", lambda x: x.nanmean(-1), (torch.tensor([[NAN, NAN], [1.0, NAN]]),)),
     host("prod", lambda x: x.prod(1), (X,), rtol=PRODUCT),
     host("prod_all", torch.prod, (X,), rtol=PRODUCT),
-    host("prod_keep_negative", lambda x: x.prod(-2, keepdim=True), (X,), rtol=PRODUCT),
     host("prod_special", lambda x: x.prod(-1), (FINITE,), rtol=PRODUCT),
     host("prod_int", lambda x: x.prod(2), (INT,), rtol=EXACT),
-    host("prod_int_as_float", lambda x: x.prod(0, dtype=torch.float32), (INT,), rtol=EXACT),
     host("prod_bool", lambda x: x.prod(1), (BOOL,), rtol=EXACT),
-    host("prod_rank_5", lambda x: x.prod(2), (X5,), rtol=PRODUCT),
 ]
 
 
@@ -147,34 +145,41 @@ def _extremes(name: str) -> list[Case]:
     valued: Callable[..., Any] = getattr(torch, name)
     index: Callable[..., Any] = getattr(torch, f"arg{name}")
     return [
-        *_over_dims(host, f"a{name}", extreme, EXACT),
-        host(f"a{name}_all", extreme, (X,), rtol=EXACT),
+        host(
+            f"a{name}_dims_keep", lambda x: extreme(x, dim=(0, 2), keepdim=True), (X,), rtol=EXACT
+        ),
         host(f"a{name}_special", lambda x: extreme(x, dim=-1), (SPECIAL,), rtol=EXACT),
         host(f"a{name}_int", lambda x: extreme(x, dim=(0, 1)), (INT,), rtol=EXACT),
-        host(f"a{name}_bool", lambda x: extreme(x, dim=1), (BOOL,), rtol=EXACT),
-        host(f"a{name}_half", lambda x: extreme(x, dim=1), (X.half(),), rtol=EXACT),
         host(f"{name}_all", valued, (SPECIAL[3:],), rtol=EXACT),
-        host(f"{name}_all_int", valued, (INT,), rtol=EXACT),
         host(f"{name}_dim_special", lambda x: tuple(valued(x, 1)), (SPECIAL,), rtol=EXACT),
         host(f"{name}_dim_keep", lambda x: tuple(valued(x, -2, keepdim=True)), (X,), rtol=EXACT),
         host(f"{name}_dim_int_ties", lambda x: tuple(valued(x, 1)), (INT,), rtol=EXACT),
-        host(f"{name}_dim_values", lambda x: valued(x, 0)[0] * 2, (X,), rtol=EXACT),
-        host(f"{name}_dim_rank_0", lambda x: tuple(valued(x, 0)), (r(),), rtol=EXACT),
-        host(f"{name}_dim_rank_5", lambda x: tuple(valued(x, 3)), (X5,), rtol=EXACT),
         host(f"arg{name}", lambda x: index(x, 1), (X,), rtol=EXACT),
-        host(f"arg{name}_flat", index, (X,), rtol=EXACT),
         host(f"arg{name}_flat_keep", lambda x: index(x, keepdim=True), (X,), rtol=EXACT),
         host(f"arg{name}_special", lambda x: index(x, -1), (SPECIAL,), rtol=EXACT),
-        host(f"arg{name}_int_keep", lambda x: index(x, 0, keepdim=True), (INT,), rtol=EXACT),
     ]
 
 
 EXTREMES = [
     *_extremes("max"),
     *_extremes("min"),
+    host("amax_all", torch.amax, (X,), rtol=EXACT),
+    host("amax_bool", lambda x: x.amax(1), (BOOL,), rtol=EXACT),
+    host("amax_rank_0", lambda x: x.amax(-1), (r(),), rtol=EXACT),
+    host("amax_rank_8", lambda x: x.amax((0, 3, 7)), (X8,), rtol=EXACT),
+    host("amin_transposed", lambda x: x.transpose(0, 2).amin(1), (X,), rtol=EXACT),
+    host(
+        "amin_dynamic",
+        lambda x: x.amin((0, 1)),
+        (r(4, 3, 5),),
+        dynamic_shapes={"args": ({0: S},)},
+        others=[(r(1, 3, 5),), (r(16, 3, 5),)],
+        rtol=EXACT,
+    ),
+    host("max_dim_values", lambda x: x.max(0)[0] * 2, (X,), rtol=EXACT),
+    host("argmax_rank_5", lambda x: x.argmax(3), (X5,), rtol=EXACT),
     host("aminmax", lambda x: tuple(torch.aminmax(x, dim=1)), (SPECIAL,), rtol=EXACT),
     host("aminmax_all", lambda x: tuple(torch.aminmax(x)), (INT,), rtol=EXACT),
-    host("aminmax_keep", lambda x: tuple(torch.aminmax(x, dim=0, keepdim=True)), (X,), rtol=EXACT),
 ]
 
 
@@ -196,7 +201,6 @@ def _truths(name: str) -> list[Case]:
             rtol=EXACT,
         ),
         host(f"{name}_float", lambda x: truth(x, 1), (SPECIAL,), rtol=EXACT),
-        host(f"{name}_int", truth, (INT,), rtol=EXACT),
         host(f"{name}_uint8", lambda x: truth(x, 0), (ids(2, 3, 4).to(torch.uint8),), rtol=EXACT),
     ]
 
@@ -251,19 +255,9 @@ NORMS = [
             (torch.cat([FINITE, -FINITE.flip(1)], 1),),
             rtol=PRODUCT,
         )
-        for order in (0, 3, 0.5, -1, INF, -INF)
+        for order in (0, 3, -1, INF, -INF)
     ),
 ]
-
-
-def _running_extremes(name: str) -> list[Case]:
-    running: Callable[..., Any] = getattr(torch, name)
-    return [
-        host(f"{name}", lambda x: tuple(running(x, 1)), (X,), rtol=EXACT),
-        host(f"{name}_special", lambda x: tuple(running(x, -1)), (SPECIAL,), rtol=EXACT),
-        host(f"{name}_int", lambda x: tuple(running(x, 0)), (INT,), rtol=EXACT),
-        host(f"{name}_rank_0", lambda x: tuple(running(x, 0)), (r(),), rtol=EXACT),
-    ]
 
 
 SCANS = [
@@ -293,10 +287,12 @@ SCANS = [
     host("cumprod", lambda x: x.cumprod(1), (X,), rtol=PRODUCT),
     host("cumprod_special", lambda x: x.cumprod(-1), (FINITE,), rtol=PRODUCT),
     host("cumprod_int", lambda x: x.cumprod(0), (INT,), rtol=EXACT),
-    host("cumprod_dtype", lambda x: x.cumprod(2, dtype=torch.float32), (INT,), rtol=EXACT),
-    host("cumprod_rank_5", lambda x: x.cumprod(-2), (X5,), rtol=PRODUCT),
-    *_running_extremes("cummax"),
-    *_running_extremes("cummin"),
+    host("cummax", lambda x: tuple(x.cummax(1)), (X,), rtol=EXACT),
+    host("cummax_special", lambda x: tuple(x.cummax(-1)), (SPECIAL,), rtol=EXACT),
+    host("cummax_int_ties", lambda x: tuple(x.cummax(0)), (INT,), rtol=EXACT),
+    host("cummax_rank_0", lambda x: tuple(x.cummax(0)), (r(),), rtol=EXACT),
+    host("cummin", lambda x: tuple(x.cummin(-2)), (X,), rtol=EXACT),
+    host("cummin_special", lambda x: tuple(x.cummin(-1)), (SPECIAL,), rtol=EXACT),
     host("logcumsumexp", lambda x: x.logcumsumexp(1), (X * 50,)),
     host("logcumsumexp_special", lambda x: x.logcumsumexp(-1), (SPECIAL,)),
 ]
