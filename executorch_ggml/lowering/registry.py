@@ -61,8 +61,9 @@ def is_kept_whole(name: str) -> bool:
     return name in _WHOLE
 
 
-def registered_ops() -> list[str]:
-    return sorted(_REGISTRY)
+def registered_ops() -> dict[str, str]:
+    """Every op that has a lowering, with the module that holds it."""
+    return {name: _REGISTRY[name].__module__ for name in sorted(_REGISTRY)}
 
 
 def op_name(target: Any) -> str:
