@@ -337,9 +337,8 @@ def pool_2d(x: Inputs, p: Params, c: Context) -> Tensor:
     if Pool(p["kind"]) is Pool.AVG:
         return F.avg_pool2d(source, kernel, stride, padding, count_include_pad=True)
     # F.max_pool2d refuses padding beyond half the kernel.
-    low = torch.finfo(torch.float32).min
     (ph, pw) = padding
-    return F.max_pool2d(F.pad(source, (pw, pw, ph, ph), value=low), kernel, stride)
+    return F.max_pool2d(F.pad(source, (pw, pw, ph, ph), value=-torch.inf), kernel, stride)
 
 
 def _window(p: Params) -> dict[str, tuple[int, int]]:

@@ -42,11 +42,13 @@ def _pool_2d(ctx: LoweringContext, kind: Pool, x: Value, windows: Windows) -> Va
 
 
 def _pool_whole(
-    ctx: LoweringContext, kind: Pool, x: Value, planes: Dim, sizes: tuple[Dim, ...], w: Windows
+    ctx: LoweringContext, kind: Pool, x: Value, shape: tuple[Dim, ...], w: Windows
 ) -> Value:
-    """``[planes, *sizes]`` pooled by ``pool_2d``."""
+    """An image, ``[n, c, *sizes]``, pooled by ``pool_2d``."""
+    lead, sizes = shape[:2], shape[2:]
     if len(sizes) < 3:
-        return _pool_2d(ctx, kind, ctx.reshape(x, (planes, *((1, *sizes)[-2:]))), w.over(2))
+        return _pool_2d(ctx, kind, ctx.reshape(x, (*lead, *((1, *sizes)[-2:]))), w.over(2))
+    planes = product(lead)
     inner = w.inner()
     flat = _pool_2d(ctx, kind, ctx.reshape(x, (planes, *sizes)), inner)
     pixels = product(inner.extents(sizes[1:]))
@@ -57,13 +59,12 @@ def _pool_host(
     ctx: LoweringContext,
     kind: HostPool,
     x: Value,
-    planes: Dim,
-    sizes: tuple[Dim, ...],
+    shape: tuple[Dim, ...],
     result: tuple[Dim, ...],
     **params: Any,
 ) -> Value:
-    """``[planes, *sizes]`` pooled by our own kernel."""
-    volume = ctx.reshape(x, (planes, *((1, 1, *sizes)[-3:])))
+    """An image, ``[n, c, *sizes]``, pooled by our own kernel."""
+    volume = ctx.reshape(x, (product(shape[:2]), *((1, 1, *shape[2:])[-3:])))
     extents = {f"ne{i}": n for i, n in enumerate(((1, 1, *result)[-3:])[::-1])}
     return ctx.call("host_pool", volume, kind=int(kind), **extents, **params)
 
@@ -102,16 +103,16 @@ def _max_pool(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor | tuple[
     """The maximum; a NaN in the window wins. Indices count within a plane."""
     x = ctx.float_tensor(node.args[0], "input")
     shape = batched(x, rank)
-    planes, sizes, result = product(shape[:2]), shape[2:], _result_sizes(node, rank)
+    sizes, result = shape[2:], _result_sizes(node, rank)
     windows = _pool_windows(ctx, node, rank, ctx.argument(node, 4, "dilation", 1))
     params = windows.over(3).params()
     if _whole_windows(windows, sizes, result):
-        values = _pool_whole(ctx, Pool.MAX, x.value, planes, sizes, windows)
+        values = _pool_whole(ctx, Pool.MAX, x.value, shape, windows)
     else:
-        values = _pool_host(ctx, HostPool.MAX, x.value, planes, sizes, result, **params)
+        values = _pool_host(ctx, HostPool.MAX, x.value, shape, result, **params)
     indices = None
     if isinstance(node.meta["val"], (tuple, list)) and _used(node, 1):
-        indices = _pool_host(ctx, HostPool.MAX_INDEX, x.value, planes, sizes, result, **params)
+        indices = _pool_host(ctx, HostPool.MAX_INDEX, x.value, shape, result, **params)
     return _maxima(ctx, node, x, values, indices)
 
 
@@ -129,14 +130,14 @@ def max_pool3d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ..
 def _avg_pool(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor:
     x = ctx.float_tensor(node.args[0], "input")
     shape = batched(x, rank)
-    planes, sizes, result = product(shape[:2]), shape[2:], _result_sizes(node, rank)
+    sizes, result = shape[2:], _result_sizes(node, rank)
     windows = _pool_windows(ctx, node, rank, 1)
     counts_padding = bool(ctx.argument(node, 5, "count_include_pad", True))
     override = ctx.argument(node, 6, "divisor_override")
     divisor = 0 if override is None else ctx.static(override, "divisor_override")
     counts_all = divisor != 0 or counts_padding or not any(windows.padding)
     if counts_all and _whole_windows(windows, sizes, result):
-        y = _pool_whole(ctx, Pool.AVG, x.value, planes, sizes, windows)
+        y = _pool_whole(ctx, Pool.AVG, x.value, shape, windows)
         if divisor:
             y = scale_value(ctx, y, product(windows.kernel) / divisor)
     else:
@@ -144,8 +145,7 @@ def _avg_pool(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor:
             ctx,
             HostPool.AVG,
             x.value,
-            planes,
-            sizes,
+            shape,
             result,
             count_include_pad=int(counts_padding),
             divisor=divisor,
@@ -186,12 +186,11 @@ def _equal_shares(sizes: tuple[Dim, ...], result: tuple[Dim, ...]) -> Windows | 
 def _adaptive(
     ctx: LoweringContext, kind: Pool, x: Tensor, shape: tuple[Dim, ...], result: tuple[Dim, ...]
 ) -> Value:
-    planes, sizes = product(shape[:2]), shape[2:]
-    shares = _equal_shares(sizes, result)
+    shares = _equal_shares(shape[2:], result)
     if shares is not None:
-        return _pool_whole(ctx, kind, x.value, planes, sizes, shares)
+        return _pool_whole(ctx, kind, x.value, shape, shares)
     host = HostPool.AVG if kind is Pool.AVG else HostPool.MAX
-    return _pool_host(ctx, host, x.value, planes, sizes, result, adaptive=1)
+    return _pool_host(ctx, host, x.value, shape, result, adaptive=1)
 
 
 def _adaptive_avg_pool(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor:
@@ -230,9 +229,8 @@ def _adaptive_max_pool(
     values = _adaptive(ctx, Pool.MAX, x, shape, result)
     indices = None
     if _used(node, 1):
-        planes, sizes = product(shape[:2]), shape[2:]
         kind = HostPool.MAX_INDEX
-        indices = _pool_host(ctx, kind, x.value, planes, sizes, result, adaptive=1)
+        indices = _pool_host(ctx, kind, x.value, shape, result, adaptive=1)
     return _maxima(ctx, node, x, values, indices)
 
 
