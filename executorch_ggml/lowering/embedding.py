@@ -44,8 +44,9 @@ _MODES = ("sum", "mean", "max")
 def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     """Rows of one bag, one after the other, into the bag's row.
 
-    Offsets say where each bag starts; with ``include_last_offset`` the last one says
-    where the last bag ends.
+    Offsets say where each bag starts; with ``include_last_offset`` there is one more, which
+    says where the last bag ends. Rows behind that end belong to no sum, but torch counts
+    them in a mean; with ``max`` and with padding it takes them into the last bag.
     """
     if any(getitem_index(user) != 0 and user.users for user in node.users):
         raise Unsupported("the bags of embedding_bag are used, not only their sums")
@@ -63,9 +64,9 @@ def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
         raise Unsupported("weights for each sample of a bag")
     rows, ids = _rows(ctx, node)
     count, width = product(ids.shape), rows.ne[0]
-    # What lies behind the last offset goes to one more bag, which is cut off.
-    n_bags = offsets.shape[0]
-    bags = _bag_of(ctx, offsets.value, count, n_bags)
+    n_bags = ctx.dim(node.meta["val"][0].shape[0])
+    starts = ctx.slice(offsets, 0, 0, n_bags) if last else offsets.value
+    bags = _bag_of(ctx, starts, count, n_bags)
     fill = float("-inf") if mode == "max" else 0.0
     counted = filled(ctx, 1.0, torch.float32, (1, count))
     if padding is not None:
@@ -80,24 +81,31 @@ def embedding_bag(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
         nothing, one = (filled(ctx, n, torch.float32, ()) for n in (0.0, 1.0))
         counted = where(ctx, ctx.reshape(padded, (1, count)), nothing, one)
     columns = ctx.permute(rows, (1, 0))
-    start = filled(ctx, fill, torch.float32, (width, n_bags))
-    scatter = Scatter.MAX if mode == "max" else Scatter.ADD
-    y = ctx.call("host_scatter", start, bags, columns, mode=int(scatter))
+    if last and padding is None and mode != "max":
+        every = _bag_of(ctx, offsets.value, count, offsets.shape[0])
+        y = _summed(ctx, columns, every, offsets.shape[0])
+        y = ctx.slice(Tensor(y, (width, offsets.shape[0]), torch.float32), 1, 0, n_bags)
+    elif mode == "max":
+        lowest = filled(ctx, fill, torch.float32, (width, n_bags))
+        y = ctx.call("host_scatter", lowest, bags, columns, mode=int(Scatter.MAX))
+    else:
+        y = _summed(ctx, columns, bags, n_bags)
     if mode != "sum":
-        nothing = filled(ctx, 0.0, torch.float32, (1, n_bags))
-        counts = ctx.call("host_scatter", nothing, bags, counted, mode=int(Scatter.ADD))
+        counts = _summed(ctx, counted, bags, n_bags)
         zero, one = (filled(ctx, n, torch.float32, ()) for n in (0.0, 1.0))
         empty = host_binary(ctx, HostBinary.EQ, counts, zero, torch.bool)
         if mode == "mean":
-            y = ctx.call("div", y, where(ctx, empty, one, counts))
+            y = ctx.call("div", ctx.rows(y), where(ctx, empty, one, counts))
         else:
             y = where(ctx, empty, zero, y)
-    result = Tensor(ctx.permute(y, (1, 0)), (n_bags, width), torch.float32)
-    wanted: Dim = ctx.dim(node.meta["val"][0].shape[0])
-    if last:
-        result = Tensor(ctx.slice(result, 0, 0, wanted), (wanted, width), torch.float32)
     dtype = node.meta["val"][0].dtype
-    return (Tensor(result.value, (wanted, width), dtype),)
+    return (Tensor(ctx.permute(y, (1, 0)), (n_bags, width), dtype),)
+
+
+def _summed(ctx: LoweringContext, columns: Value, bags: Value, n_bags: Dim) -> Value:
+    """``[width, k]`` added up by bag, as ``[width, n_bags]``."""
+    nothing = filled(ctx, 0.0, torch.float32, (columns.ne[1], n_bags))
+    return ctx.call("host_scatter", nothing, bags, columns, mode=int(Scatter.ADD))
 
 
 def _bag_of(ctx: LoweringContext, offsets: Value, count: Dim, n_bags: Dim) -> Value:

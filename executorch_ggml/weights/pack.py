@@ -47,7 +47,10 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
         if not torch.equal(narrow.to(torch.int64), wide):
             raise Unsupported("an integer constant that does not fit int32")
         tensor = narrow
-    return tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+    flat = tensor.reshape(-1)
+    if flat.stride(0) != 1:  # one element out of a larger tensor passes for contiguous
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes()
 
 
 def content_key(prefix: str, data: bytes) -> str:

@@ -100,3 +100,13 @@ def seeded(make: Callable[[], nn.Module]) -> nn.Module:
 
 #: A dynamic size.
 S = Dim("s", min=1, max=16)
+
+
+def sizes(*of_inputs: Any) -> Any:
+    """``dynamic_shapes`` of a row's function: one entry for each input, None if it is static."""
+    return (of_inputs,)
+
+
+def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
+    """All of these functions of the same inputs, so that one row covers their semantics."""
+    return lambda *inputs: tuple(function(*inputs) for function in functions)
