@@ -12,8 +12,8 @@ from executorch_ggml.ir.enums import HostReduce, HostUnary, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, DType
 from executorch_ggml.lowering.context import LoweringContext, Tensor
-from executorch_ggml.lowering.elementwise import binary_values, scale_value, unary_value
-from executorch_ggml.lowering.host import converted, host_unary, int_type
+from executorch_ggml.lowering.elementwise import FLOATS, binary_values, scale_value, unary_value
+from executorch_ggml.lowering.host import held, host_unary, int_type, settled
 from executorch_ggml.lowering.registry import Lowering, Unsupported, lowering, op_name
 from executorch_ggml.lowering.rows import (
     count_over,
@@ -22,8 +22,6 @@ from executorch_ggml.lowering.rows import (
     shaped,
     shaped_all,
 )
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 #: F32 counts exactly up to here.
 _EXACT_COUNT = 2**24
@@ -43,11 +41,15 @@ def host_reduce(
 
 
 def operand_as(ctx: LoweringContext, arg: Any, dtype: torch.dtype) -> Tensor:
-    """An operand, first converted to the dtype that the op computes in."""
+    """An operand as values of the dtype that the op computes in."""
     x = ctx.tensor(arg)
-    if x.is_float:
-        x = Tensor(ctx.as_f32(x).value, x.shape, x.dtype)
-    return Tensor(converted(ctx, x, dtype), x.shape, dtype)
+    return Tensor(held(ctx, x, dtype), x.shape, dtype)
+
+
+def compared_operand(ctx: LoweringContext, arg: Any) -> Tensor:
+    """An operand exactly as its dtype holds it, for what compares its elements."""
+    x = ctx.tensor(arg)
+    return Tensor(settled(ctx, x), x.shape, x.dtype)
 
 
 def _dims(node: fx.Node, x: Tensor, index: int = 1) -> list[int]:
@@ -76,7 +78,7 @@ def count_ones(ctx: LoweringContext, rows: Value, count: Dim) -> Value:
 def _sum(ctx: LoweringContext, x: Tensor, dims: list[int], dtype: torch.dtype) -> Value:
     """Sums of a tensor that has been converted to ``dtype``."""
     rows = rows_over(ctx, x, dims)
-    if dtype in _FLOATS:
+    if dtype in FLOATS:
         return sum_rows(ctx, rows)
     return host_reduce(ctx, HostReduce.SUM, rows, dtype)
 
@@ -97,7 +99,7 @@ def sum_(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.mean.dim", "aten.mean.default")
 def mean(ctx: LoweringContext, node: fx.Node) -> Tensor:
     dtype = ctx.output_dtype(node)
-    if dtype not in _FLOATS:
+    if dtype not in FLOATS:
         raise Unsupported(f"result dtype {dtype}")
     x = operand_as(ctx, node.args[0], dtype)
     return shaped(ctx, node.meta["val"], mean_rows(ctx, rows_over(ctx, x, _dims(node, x))))
@@ -150,18 +152,12 @@ def prod(ctx: LoweringContext, node: fx.Node) -> Tensor:
 # --- extremes ----------------------------------------------------------------------------
 
 
-def _value_operand(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    """The first operand as F32 or I32, whatever its dtype."""
-    dtype = ctx.tensor(node.args[0]).dtype
-    return operand_as(ctx, node.args[0], dtype)
-
-
 def _register_extremes() -> None:
     """NaN is larger and smaller than any number, as in torch."""
 
     def value(kind: HostReduce) -> Lowering:
         def lower(ctx: LoweringContext, node: fx.Node) -> Tensor:
-            x = _value_operand(ctx, node)
+            x = compared_operand(ctx, node.args[0])
             rows = rows_over(ctx, x, _dims(node, x))
             return shaped(ctx, node.meta["val"], host_reduce(ctx, kind, rows, x.dtype))
 
@@ -169,7 +165,7 @@ def _register_extremes() -> None:
 
     def index(kind: HostReduce) -> Lowering:
         def lower(ctx: LoweringContext, node: fx.Node) -> Tensor:
-            x = _value_operand(ctx, node)
+            x = compared_operand(ctx, node.args[0])
             rows = rows_over(ctx, x, _dims(node, x))
             return shaped(ctx, node.meta["val"], host_reduce(ctx, kind, rows, torch.int64))
 
@@ -177,7 +173,7 @@ def _register_extremes() -> None:
 
     def both(value: HostReduce, index: HostReduce) -> Lowering:
         def lower(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
-            x = _value_operand(ctx, node)
+            x = compared_operand(ctx, node.args[0])
             rows = rows_over(ctx, x, _dims(node, x))
             return shaped_all(
                 ctx,
@@ -202,7 +198,7 @@ _register_extremes()
 
 @lowering("aten.aminmax.default", whole=True)
 def aminmax(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
-    x = _value_operand(ctx, node)
+    x = compared_operand(ctx, node.args[0])
     rows = rows_over(ctx, x, _dims(node, x))
     return shaped_all(
         ctx,
@@ -217,7 +213,7 @@ def aminmax(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
 
 def _truth(ctx: LoweringContext, node: fx.Node, kind: HostReduce) -> Tensor:
     """Any or all over the dims; of booleans as a sum, which ggml computes."""
-    x = _value_operand(ctx, node)
+    x = compared_operand(ctx, node.args[0])
     dims = _dims(node, x)
     if ctx.argument(node, 1, "dim") == [] and op_name(node.target).endswith(".dims"):
         dims = []  # unlike elsewhere, an empty list names none
@@ -311,7 +307,7 @@ def norm_rows(ctx: LoweringContext, rows: Value, order: float) -> Value:
 
 def _norm(ctx: LoweringContext, node: fx.Node, order: Any, dims: Any) -> Tensor:
     dtype = ctx.output_dtype(node)
-    if dtype not in _FLOATS:
+    if dtype not in FLOATS:
         raise Unsupported(f"result dtype {dtype}")
     x = operand_as(ctx, node.args[0], dtype)
     rows = rows_over(ctx, x, reduced_dims(dims, x.rank))

@@ -9,7 +9,7 @@ from executorch_ggml.ir.enums import HostScan
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.lowering.context import LoweringContext, Tensor
 from executorch_ggml.lowering.host import int_type
-from executorch_ggml.lowering.reduce import operand_as
+from executorch_ggml.lowering.reduce import compared_operand, operand_as
 from executorch_ggml.lowering.registry import Lowering, lowering
 from executorch_ggml.lowering.rows import lines, shaped_all
 
@@ -50,7 +50,7 @@ def logcumsumexp(ctx: LoweringContext, node: fx.Node) -> Tensor:
 def _register_running_extremes() -> None:
     def lower(value: HostScan, index: HostScan) -> Lowering:
         def running(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
-            x = operand_as(ctx, node.args[0], ctx.tensor(node.args[0]).dtype)
+            x = compared_operand(ctx, node.args[0])
             along = lines(ctx, x, node.args[1])
             values = host_scan(ctx, value, along.rows, x.dtype)
             indices = host_scan(ctx, index, along.rows, torch.int64)

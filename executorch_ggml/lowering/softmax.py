@@ -11,13 +11,11 @@ from executorch_ggml.ir.enums import HostBinary, HostReduce, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim
 from executorch_ggml.lowering.context import LoweringContext, Tensor, product
-from executorch_ggml.lowering.elementwise import add_values, binary_values, unary_value
+from executorch_ggml.lowering.elementwise import FLOATS, add_values, binary_values, unary_value
 from executorch_ggml.lowering.host import host_binary, where
 from executorch_ggml.lowering.reduce import host_reduce, operand_as, sum_rows
 from executorch_ggml.lowering.registry import Unsupported, lowering
 from executorch_ggml.lowering.rows import Lines, lines, reduced_dims, rows_over, shaped
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 _LARGEST = torch.finfo(torch.float32).max
 
@@ -25,7 +23,7 @@ _LARGEST = torch.finfo(torch.float32).max
 def _lines(ctx: LoweringContext, node: fx.Node) -> Lines:
     """The operand along the dim of a softmax, in the dtype that it computes in."""
     dtype = ctx.output_dtype(node)
-    if dtype not in _FLOATS:
+    if dtype not in FLOATS:
         raise Unsupported(f"result dtype {dtype}")
     return lines(ctx, operand_as(ctx, node.args[0], dtype), node.args[1])
 
@@ -84,7 +82,7 @@ def log_softmax(ctx: LoweringContext, node: fx.Node) -> Tensor:
 def logsumexp(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``log(sum(exp(x)))`` over dims."""
     dtype = ctx.output_dtype(node)
-    if dtype not in _FLOATS:
+    if dtype not in FLOATS:
         raise Unsupported(f"result dtype {dtype}")
     x = operand_as(ctx, node.args[0], dtype)
     dims = reduced_dims(ctx.argument(node, 1, "dim"), x.rank)

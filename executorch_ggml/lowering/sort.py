@@ -11,16 +11,12 @@ from executorch_ggml.ir.enums import HostBinary, HostReduce, HostScan, HostUnary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, simplify_dim
 from executorch_ggml.lowering.context import LoweringContext, Tensor, product
+from executorch_ggml.lowering.elementwise import constant_number
 from executorch_ggml.lowering.host import host_binary, host_unary, iota, where
-from executorch_ggml.lowering.reduce import host_reduce, operand_as
+from executorch_ggml.lowering.reduce import compared_operand, host_reduce
 from executorch_ggml.lowering.registry import Lowering, Unsupported, lowering, op_name
 from executorch_ggml.lowering.rows import lines, reduced_dims, rows_over, shaped, shaped_all
 from executorch_ggml.lowering.scan import host_scan
-
-
-def _operand(ctx: LoweringContext, arg: Any) -> Tensor:
-    """An operand as F32 or I32, whatever its dtype."""
-    return operand_as(ctx, arg, ctx.tensor(arg).dtype)
 
 
 def _order(ctx: LoweringContext, rows: Value, descending: bool = False) -> Value:
@@ -56,7 +52,7 @@ def sort(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
     descending = bool(node.kwargs.get("descending", False))
     if not named:
         descending = bool(ctx.argument(node, 2, "descending", False))
-    along = lines(ctx, _operand(ctx, node.args[0]), dim)
+    along = lines(ctx, compared_operand(ctx, node.args[0]), dim)
     order = _order(ctx, along.rows, descending)
     if isinstance(node.meta["val"], torch.Tensor):
         return shaped(ctx, node.meta["val"], along.restored(ctx, order))
@@ -71,7 +67,7 @@ def topk(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     if dims_equal(k, 0):
         raise Unsupported("the top 0 have no elements")
     largest = bool(ctx.argument(node, 3, "largest", True))
-    along = lines(ctx, _operand(ctx, node.args[0]), ctx.argument(node, 2, "dim", -1))
+    along = lines(ctx, compared_operand(ctx, node.args[0]), ctx.argument(node, 2, "dim", -1))
     first = _columns(ctx, _order(ctx, along.rows, descending=largest), 0, k)
     values = _picked(ctx, along.rows, first)
     return shaped_all(ctx, node, along.restored(ctx, values), along.restored(ctx, first))
@@ -80,7 +76,7 @@ def topk(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
 @lowering("aten.kthvalue.default", whole=True)
 def kthvalue(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     """The ``k``-th smallest along a dim, counted from 1, and its index."""
-    x = _operand(ctx, node.args[0])
+    x = compared_operand(ctx, node.args[0])
     rows = rows_over(ctx, x, reduced_dims(ctx.argument(node, 2, "dim", -1), x.rank))
     index = _columns(ctx, _order(ctx, rows), simplify_dim(ctx.dim(node.args[1]) - 1), 1)
     return shaped_all(ctx, node, _picked(ctx, rows, index), index)
@@ -110,7 +106,7 @@ def _median(ctx: LoweringContext, x: Tensor, rows: Value, ignore_nan: bool) -> t
 def _register_medians() -> None:
     def lower(ignore_nan: bool) -> Lowering:
         def median(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
-            x = _operand(ctx, node.args[0])
+            x = compared_operand(ctx, node.args[0])
             dims = reduced_dims(ctx.argument(node, 1, "dim"), x.rank)
             value, index = _median(ctx, x, rows_over(ctx, x, dims), ignore_nan)
             if isinstance(node.meta["val"], torch.Tensor):
@@ -129,7 +125,7 @@ _register_medians()
 @lowering("aten.mode.default", whole=True)
 def mode(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     """The most frequent value along a dim, the smallest of several, and its last index."""
-    x = _operand(ctx, node.args[0])
+    x = compared_operand(ctx, node.args[0])
     rows = rows_over(ctx, x, reduced_dims(ctx.argument(node, 1, "dim", -1), x.rank))
     order = _order(ctx, rows)
     ascending = _picked(ctx, rows, order)
@@ -156,7 +152,7 @@ def _insertion_points(
     """
     n = sequence.shape[-1]
     if isinstance(wanted, fx.Node):
-        x = _operand(ctx, wanted)
+        x = compared_operand(ctx, wanted)
         if x.is_float != sequence.is_float:
             raise Unsupported(f"searching {x.dtype} among {sequence.dtype}")
         batch = sequence.rank > 1
@@ -167,8 +163,7 @@ def _insertion_points(
     else:
         if isinstance(wanted, float) and not sequence.is_float:
             raise Unsupported(f"searching a fraction among {sequence.dtype}")
-        dtype = torch.float32 if sequence.is_float else torch.int32
-        values = ctx.constant(torch.tensor(ctx.number(wanted, "self"), dtype=dtype))
+        values = constant_number(ctx, ctx.number(wanted, "self"), sequence.dtype, exact=True)
         table = sequence.value
     kind = HostBinary.GT if right else HostBinary.GE
     rest = host_reduce(
@@ -179,7 +174,7 @@ def _insertion_points(
 
 @lowering("aten.searchsorted.Tensor", "aten.searchsorted.Scalar", whole=True)
 def searchsorted(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    sequence = _operand(ctx, node.args[0])
+    sequence = compared_operand(ctx, node.args[0])
     if (sorter := node.kwargs.get("sorter")) is not None:
         order = ctx.tensor(sorter, "sorter")
         picked = _picked(ctx, sequence.value, order.value)
@@ -191,4 +186,4 @@ def searchsorted(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.bucketize.Tensor", "aten.bucketize.Scalar", whole=True)
 def bucketize(ctx: LoweringContext, node: fx.Node) -> Tensor:
     right = bool(node.kwargs.get("right", False))
-    return _insertion_points(ctx, node, _operand(ctx, node.args[1]), node.args[0], right)
+    return _insertion_points(ctx, node, compared_operand(ctx, node.args[1]), node.args[0], right)
