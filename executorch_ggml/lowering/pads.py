@@ -10,22 +10,48 @@ import torch
 from torch import fx
 
 from executorch_ggml.ir.types import Dim, simplify_dim
-from executorch_ggml.lowering.constructors import filled
+from executorch_ggml.lowering.constructors import filled, integer
 from executorch_ggml.lowering.context import LoweringContext, Tensor, axis_of
-from executorch_ggml.lowering.index import MAX_STORED_IDS, take_fixed
+from executorch_ggml.lowering.host import iota, where
+from executorch_ggml.lowering.index import MAX_STORED_IDS, take, take_fixed
 from executorch_ggml.lowering.registry import Unsupported, lowering
-from executorch_ggml.lowering.slices import joined
+from executorch_ggml.lowering.slices import joined, within
 
 #: Amounts before and after, by torch dim.
 _Amounts: TypeAlias = "dict[int, tuple[int, int]]"
 
 
-def _amounts(ctx: LoweringContext, pads: Any, rank: int) -> _Amounts:
-    """Pairs come innermost dim first."""
+def _pairs(pads: Any, rank: int) -> dict[int, tuple[Any, Any]]:
+    """The arguments by dim; pairs come innermost dim first."""
     assert isinstance(pads, (list, tuple))
-    numbers = [ctx.static(p, "padding") for p in pads]
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    pairs = zip(pads[::2], pads[1::2], strict=True)
     return {rank - 1 - i: pair for i, pair in enumerate(pairs) if pair != (0, 0)}
+
+
+def _amounts(ctx: LoweringContext, pads: Any, rank: int) -> _Amounts:
+    """
+    Raises:
+        Unsupported: an amount that depends on sizes.
+    """
+    return {
+        dim: (ctx.static(before, "padding"), ctx.static(after, "padding"))
+        for dim, (before, after) in _pairs(pads, rank).items()
+    }
+
+
+def _dynamic(
+    ctx: LoweringContext, x: Tensor, dim: int, pair: tuple[Any, Any], fill: float
+) -> Tensor:
+    """Amounts that depend on sizes, of either sign: each element or the fill, by its number."""
+    before, after = (ctx.dim(p) for p in pair)
+    size = x.shape[dim]
+    total = simplify_dim(before + size + after)
+    ids = iota(ctx, total, simplify_dim(-before))
+    inside = within(ctx, ids, 0, size)
+    both = joined(ctx, [x, *_filled_part(ctx, x, dim, 1, fill)], dim)
+    taken = take(ctx, both, dim, where(ctx, inside, ids, integer(ctx, size)))
+    shape = _resized(x, dim, total)
+    return Tensor(ctx.reshape(taken.value, shape), shape, x.dtype)
 
 
 def _resized(x: Tensor, dim: int, size: Dim) -> tuple[Dim, ...]:
@@ -39,12 +65,12 @@ def _constant(ctx: LoweringContext, x: Tensor, amounts: _Amounts, number: float)
         if cut:
             shape = _resized(x, dim, simplify_dim(x.shape[dim] + cut))
             x = Tensor(ctx.slice(x, dim, max(-before, 0), shape[dim]), shape, x.dtype)
-    amounts = {d: (max(b, 0), max(a, 0)) for d, (b, a) in amounts.items()}
+    amounts = {d: (max(b, 0), max(a, 0)) for d, (b, a) in amounts.items() if max(b, a) > 0}
     if x.is_float:
         x = ctx.as_f32(x)
     axes = {dim: axis_of(x.shape, dim) for dim in amounts}
     plus_zero = number == 0 and math.copysign(1, number) > 0
-    if x.is_float and plus_zero and None not in axes.values():
+    if amounts and x.is_float and plus_zero and None not in axes.values():
         params: dict[str, int] = {}
         sizes = list(x.shape)
         for dim, (before, after) in amounts.items():
@@ -168,12 +194,16 @@ def replication_pad(ctx: LoweringContext, node: fx.Node) -> Tensor:
 
 def _padded(ctx: LoweringContext, node: fx.Node, mode: str, value: Any) -> Tensor:
     x = ctx.tensor(node.args[0])
-    amounts = _amounts(ctx, node.args[1], x.rank)
     if mode == "constant":
-        y = _constant(ctx, x, amounts, ctx.number(value, "value"))
+        fill = ctx.number(value, "value")
+        pairs = _pairs(node.args[1], x.rank)
+        fixed = {d: p for d, p in pairs.items() if all(isinstance(n, int) for n in p)}
+        y = _constant(ctx, x, fixed, fill)
+        for dim in (d for d in pairs if d not in fixed):
+            y = _dynamic(ctx, y, dim, pairs[dim], fill)
     elif mode in _READERS:
         y = ctx.as_f32(x) if x.is_float else x
-        for dim, (before, after) in amounts.items():
+        for dim, (before, after) in _amounts(ctx, node.args[1], x.rank).items():
             y = _read(ctx, y, dim, before, after, mode)
     else:
         raise Unsupported(f"padding mode {mode!r}")

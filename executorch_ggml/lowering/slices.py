@@ -7,20 +7,24 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from executorch_ggml.ir.enums import HostBinary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, product, simplify_dim
+from executorch_ggml.lowering.constructors import integer
 from executorch_ggml.lowering.context import (
     LoweringContext,
     Tensor,
     axis_of,
     normalize_dim,
 )
-from executorch_ggml.lowering.host import converted
+from executorch_ggml.lowering.host import converted, host_binary, iota, where
 from executorch_ggml.lowering.index import (
     merged,
     static_sizes,
     strided_ids,
+    take,
     take_fixed,
 )
 from executorch_ggml.lowering.registry import Unsupported, lowering
@@ -36,17 +40,28 @@ def _bound(ctx: LoweringContext, arg: Any, extent: Dim, default: Dim) -> Dim:
     if arg is None:
         return default
     bound = ctx.dim(arg)
-    if isinstance(bound, int):
-        if bound >= _INT64_MAX:
-            return extent
-        if bound < 0:
-            bound = simplify_dim(bound + extent)
-            if isinstance(bound, int):
-                return max(bound, 0)
-            return bound
-        if isinstance(extent, int):
-            return min(bound, extent)
-    return bound
+    if not isinstance(bound, int):
+        return simplify_dim(bound + extent) if _is_negative(arg) else bound
+    if bound >= _INT64_MAX:
+        return extent
+    if bound < 0:
+        bound = simplify_dim(bound + extent)
+        return max(bound, 0) if isinstance(bound, int) else bound
+    return min(bound, extent) if isinstance(extent, int) else bound
+
+
+def _is_negative(arg: Any) -> bool:
+    """Whether a computed bound counts from the end.
+
+    Raises:
+        Unsupported: for some sizes it does and for others it does not.
+    """
+    size = arg.meta["val"] if isinstance(arg, fx.Node) else arg
+    if statically_known_true(size >= 0):
+        return False
+    if statically_known_true(size < 0):
+        return True
+    raise Unsupported(f"a bound of {size} elements, which may be negative")
 
 
 @lowering("aten.slice.Tensor", "aten.slice_copy.Tensor")
@@ -199,7 +214,10 @@ def roll(ctx: LoweringContext, node: fx.Node) -> Tensor:
         x, dims = Tensor(ctx.reshape(x.value, flat), flat, x.dtype), [0]
     for shift, dim in zip(shifts, dims, strict=True):
         d = normalize_dim(dim, x.rank)
-        (size,) = static_sizes(x, [d])
+        size = x.shape[d]
+        if not isinstance(size, int):
+            x = _rolled_ids(ctx, x, d, ctx.dim(shift))
+            continue
         first = ctx.static(shift, "shift") % size
         if first == 0:
             continue
@@ -207,6 +225,14 @@ def roll(ctx: LoweringContext, node: fx.Node) -> Tensor:
             ctx, [_part(ctx, x, d, size - first, size), _part(ctx, x, d, 0, size - first)], d
         )
     return ctx.result(node, ctx.reshape(x.value, shape))
+
+
+def _rolled_ids(ctx: LoweringContext, x: Tensor, dim: int, shift: Dim) -> Tensor:
+    """A dim of dynamic size, which may be less than the shift."""
+    size = x.shape[dim]
+    ids = iota(ctx, size, simplify_dim(-shift))
+    ids = host_binary(ctx, HostBinary.REMAINDER, ids, integer(ctx, size), torch.int64)
+    return Tensor(ctx.reshape(take(ctx, x, dim, ids).value, x.shape), x.shape, x.dtype)
 
 
 def _part(ctx: LoweringContext, x: Tensor, dim: int, start: Dim, end: Dim) -> Tensor:
@@ -221,11 +247,7 @@ def _part(ctx: LoweringContext, x: Tensor, dim: int, start: Dim, end: Dim) -> Te
 def replaced(
     ctx: LoweringContext, x: Tensor, part: Tensor, dim: int, start: Dim, step: int = 1
 ) -> Tensor:
-    """``x`` with ``part`` in the place of as many elements of a dim, ``step`` apart.
-
-    Raises:
-        Unsupported: whether anything is left before or behind the part depends on sizes.
-    """
+    """``x`` with ``part`` in the place of as many elements of a dim, ``step`` apart."""
     extent, length = x.shape[dim], part.shape[dim]
     x, part = _f32(ctx, x), _f32(ctx, part)
     if step != 1:
@@ -236,28 +258,42 @@ def replaced(
         ids[start : start + step * length : step] = torch.arange(size, size + length)
         taken = take_fixed(ctx, joined(ctx, [x, part], dim), dim, ids)
         return Tensor(ctx.reshape(taken.value, x.shape), x.shape, x.dtype)
-    end = simplify_dim(start + length)
+    rest = simplify_dim(extent - start - length)
+    before, after = _some(start), _some(rest)
+    if before is None or after is None:
+        return _replaced_ids(ctx, x, part, dim, start)
     parts = [part]
-    if _some(start):
+    if before:
         parts.insert(0, _part(ctx, x, dim, 0, start))
-    if _some(simplify_dim(extent - end)):
-        parts.append(_part(ctx, x, dim, end, extent))
+    if after:
+        parts.append(_part(ctx, x, dim, simplify_dim(start + length), extent))
     return joined(ctx, parts, dim)
 
 
-def _some(count: Dim) -> bool:
-    """Whether there is anything left.
-
-    Raises:
-        Unsupported: it depends on sizes.
-    """
+def _some(count: Dim) -> bool | None:
+    """Whether there is anything; None if that depends on sizes."""
     if isinstance(count, int):
         return count > 0
     if dims_equal(count, 0):
         return False
-    if count.is_positive:
-        return True
-    raise Unsupported(f"{count} elements beside the part: none for some sizes")
+    return True if count.is_positive else None
+
+
+def _replaced_ids(ctx: LoweringContext, x: Tensor, part: Tensor, dim: int, start: Dim) -> Tensor:
+    """As :func:`replaced`: each element of the old or the new ones, counted at run time."""
+    extent, length = x.shape[dim], part.shape[dim]
+    ids = iota(ctx, extent)
+    inside = within(ctx, ids, start, simplify_dim(start + length))
+    new = iota(ctx, extent, simplify_dim(extent - start))
+    taken = take(ctx, joined(ctx, [x, part], dim), dim, where(ctx, inside, new, ids))
+    return Tensor(ctx.reshape(taken.value, x.shape), x.shape, x.dtype)
+
+
+def within(ctx: LoweringContext, ids: Value, low: Dim, high: Dim) -> Value:
+    """Which I32 values are in ``low..high - 1``."""
+    from_low = host_binary(ctx, HostBinary.GE, ids, integer(ctx, low), torch.bool)
+    below_high = host_binary(ctx, HostBinary.LT, ids, integer(ctx, high), torch.bool)
+    return host_binary(ctx, HostBinary.LOGICAL_AND, from_low, below_high, torch.bool)
 
 
 @lowering("aten.slice_scatter.default")
