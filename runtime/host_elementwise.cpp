@@ -155,7 +155,7 @@ void unary_floats(const HostTask& task) {
       return map_floats(task, [p, q, s](float x) { return nan_to_num(x, p, q, s); });
     case HostUnary::LogSigmoid:
       return map_floats(
-          task, [](float x) { return (x < 0 ? x : x - x) - std::log1p(std::exp(-std::fabs(x))); });
+          task, [](float x) { return (x > 0 ? 0.0F : x) - std::log1p(std::exp(-std::fabs(x))); });
     case HostUnary::LeakyRelu:
       return map_floats(task, [p](float x) { return x > 0 ? x : p * x; });
     case HostUnary::Abs:

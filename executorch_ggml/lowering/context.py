@@ -14,7 +14,7 @@ rounded there, so sums accumulate in F32), and I32 for integers and booleans
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -38,9 +38,9 @@ from executorch_ggml.options import GgmlOptions
 
 MAX_RANK = 4
 
-_CONVERSIONS = ("aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default")
 _COPIES = (
-    *_CONVERSIONS,
+    "aten._to_copy.default",
+    "dim_order_ops._to_dim_order_copy.default",
     "aten.clone.default",
     "aten.alias.default",
     "aten.alias_copy.default",
@@ -86,6 +86,11 @@ class Sources(Protocol):
 
     def contents(self, node: fx.Node) -> torch.Tensor | None:
         """The contents of a lifted constant; None for any other node."""
+
+    def precomputed(
+        self, graph: Graph, nodes: Sequence[fx.Node], function: Callable[..., torch.Tensor]
+    ) -> Value | None:
+        """A weight that holds a function of constants; None if one of the nodes is computed."""
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         """The bytes of a weight of U8 elements as another type."""
@@ -155,11 +160,21 @@ class LoweringContext:
         """
         if isinstance(arg, (int, float)) and not isinstance(arg, bool):
             return float(arg)
-        while isinstance(arg, fx.Node) and op_name(arg.target) in _CONVERSIONS:
+        conversions: list[torch.dtype] = []
+        while isinstance(arg, fx.Node) and op_name(arg.target) in _COPIES:
+            conversions.append(arg.meta["val"].dtype)
             arg = arg.args[0]
         if not isinstance(arg, fx.Node) or arg.op not in ("placeholder", "get_attr"):
             return None
-        return self._sources.scalar(arg)
+        number = self._sources.scalar(arg)
+        if number is None:
+            return None
+        # Half precision is rounded to where it is converted on, as every value is.
+        if conversions and conversions[0] in (torch.float16, torch.bfloat16):
+            conversions.pop(0)
+        for dtype in reversed(conversions):
+            number = float(torch.tensor(number, dtype=torch.float64).to(dtype))
+        return number
 
     def known_integers(self, arg: Any) -> torch.Tensor | None:
         """The int64 contents of an integer constant behind copies; None if they are computed."""
@@ -177,6 +192,15 @@ class LoweringContext:
     def constant(self, tensor: torch.Tensor) -> Value:
         """A constant known now, such as a scalar operand."""
         return self._sources.constant(self.graph, tensor)
+
+    def precomputed(
+        self, nodes: Sequence[fx.Node], function: Callable[..., torch.Tensor]
+    ) -> Value | None:
+        """A function of constants, of parameters too, computed ahead of time.
+
+        None if one of the nodes is computed, or read from a file at load.
+        """
+        return self._sources.precomputed(self.graph, nodes, function)
 
     def reinterpret_weight(self, blob: Tensor, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A weight of raw bytes as a tensor of a block type.

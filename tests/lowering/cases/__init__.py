@@ -17,6 +17,7 @@ from tests.lowering.cases import (
     norms,
     numerics,
     pads,
+    pool,
     products,
     ranks,
     recurrent,
@@ -24,6 +25,7 @@ from tests.lowering.cases import (
     scatter,
     softmax,
     sort,
+    upsample,
     views,
 )
 from tests.lowering.cases.base import Case
@@ -50,6 +52,8 @@ FAMILIES = (
     layouts,
     ranks,
     conv,
+    pool,
+    upsample,
     images,
 )
 

@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.lowering.cases.base import BF16, F16, Case, S, fn, host, ids, r, seeded
+from tests.lowering.cases.base import BF16, F16, Case, S, each, fn, host, ids, r, seeded
 
 X = r(3, 5)
+#: On both sides of the limits of shrinking functions, and at them.
+LIMITS = torch.tensor([0.5, -0.5, 0.51, -0.51, 0.1, 0.05, 3.0])
 GELU_TANH = ("sqr", "mul", "scale", "add", "scale", "unary", "scale", "mul")
 MISH = ("clamp", "unary", "scale", "mul", "scale", "div", "mul")
 
@@ -51,16 +53,15 @@ _GGML: tuple[tuple[str, Callable[[Tensor], Tensor], Tensor, tuple[str, ...]], ..
     ("clamp_of_i64_to_float", lambda x: x.clamp(0.5, 3.5), ids(9, 3, 5), ("cast", "clamp")),
 )
 
-_HOST: tuple[tuple[str, Callable[[Tensor], Tensor], Tensor], ...] = (
+_HOST: tuple[tuple[str, Callable[..., object], Tensor], ...] = (
     ("elu_input_scale", lambda x: torch.ops.aten.elu(x, 0.5, 2.0, 3.0), X),
-    ("celu_alpha", lambda x: F.celu(x, 1.5), X),
-    ("celu_negative_alpha", lambda x: F.celu(x, -0.5), X),
-    ("softplus", F.softplus, X * 4),
-    ("softplus_beta", lambda x: F.softplus(x, 2.0), X * 4),
-    ("softplus_threshold", lambda x: F.softplus(x, 1.0, 1.0), X * 4),
+    ("celu_alpha", lambda x: (F.celu(x, 1.5), F.celu(x, -0.5)), X),
+    ("softplus", lambda x: (F.softplus(x), F.softplus(x, 2.0), F.softplus(x, 1.0, 1.0)), X * 4),
     ("log_sigmoid", F.logsigmoid, X * 4),
-    ("threshold", lambda x: F.threshold(x, 0.1, 20.0), X),
-    ("threshold_of_its_limit", lambda x: F.threshold(x, 0.5, -1.0), torch.tensor([0.5, 0.6])),
+    ("threshold", lambda x: (F.threshold(x, 0.1, 20.0), F.threshold(x, 0.5, -1.0)), LIMITS),
+    # torch takes these two apart before any partitioner is asked.
+    ("hardshrink", lambda x: (F.hardshrink(x), F.hardshrink(x, 0.1)), LIMITS),
+    ("softshrink", lambda x: (F.softshrink(x), F.softshrink(x, 0.1)), LIMITS),
 )
 
 PRELU = ("unary", "unary", "unary", "mul", "sub")
@@ -88,20 +89,15 @@ OTHERS = [
         dynamic_shapes={"args": ({0: S},)},
         others=[(r(1, 5),), (r(16, 5),)],
     ),
-    # torch takes these two apart before any partitioner is asked.
-    host("hardshrink", F.hardshrink, (X,), "unary", "host_binary", "host_where"),
-    host("hardshrink_limit", F.hardshrink, (torch.tensor([0.5, -0.5, 0.51, -0.51]),)),
-    host("hardshrink_lambda", lambda x: F.hardshrink(x, 0.1), (X,)),
-    host("softshrink", F.softshrink, (X,)),
-    host("softshrink_lambda", lambda x: F.softshrink(x, 0.1), (X,)),
     host(
         "clamp_tensor", torch.clamp, (X, r(3, 5) - 0.5, r(3, 5) + 0.5), "host_binary", "host_binary"
     ),
-    host("clamp_tensor_min", lambda x, y: x.clamp(min=y), (X, r(5)), "host_binary"),
-    host("clamp_tensor_max", lambda x, y: x.clamp(max=y), (X, r(3, 1)), "host_binary"),
+    host(
+        "clamp_tensor_one_side",
+        lambda x, y, z: (x.clamp(min=y), x.clamp_max(z)),
+        (X, r(5), r(3, 1)),
+    ),
     host("clamp_tensor_crossed", torch.clamp, (X, torch.ones(5), -torch.ones(5))),
-    host("clamp_min_tensor", torch.clamp_min, (X, r(5)), "host_binary"),
-    host("clamp_max_tensor", torch.clamp_max, (X, r(5)), "host_binary"),
 ]
 
 
@@ -121,19 +117,19 @@ def _halves() -> list[Case]:
             ("relu6", F.relu6),
         ):
             found.append(fn(f"{n}_{name}", f, (x,), rtol=tolerance))
-        limit = torch.tensor([0.1, 0.3, -0.1, -0.3]).to(dtype)
+        soft = each(F.softplus, F.logsigmoid)
+        jumps = each(lambda x: F.hardshrink(x, 0.1), lambda x: F.threshold(x, 0.1, 2.0))
+        limits = torch.tensor([0.1, 0.3, -0.1, -0.3]).to(dtype)
         found += [
-            host(f"softplus_{name}", F.softplus, (x,), rtol=tolerance),
-            host(f"log_sigmoid_{name}", F.logsigmoid, (x,), rtol=tolerance),
-            host(f"hardshrink_{name}", lambda x: F.hardshrink(x, 0.1), (limit,), rtol=0.0),
-            host(f"threshold_{name}", lambda x: F.threshold(x, 0.1, 2.0), (limit,), rtol=0.0),
+            host(f"softplus_{name}", soft, (x,), rtol=tolerance),
+            host(f"thresholds_{name}", jumps, (limits,), rtol=0.0),
         ]
     return found
 
 
 CASES = [
     *(fn(name, function, (x,), *ops) for name, function, x, ops in _GGML),
-    *(host(name, function, (x,), "host_unary") for name, function, x in _HOST),
+    *(host(name, function, (x,)) for name, function, x in _HOST),
     *OTHERS,
     *_halves(),
 ]

@@ -4,109 +4,102 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from tests.lowering.cases.base import EXACT, Case, S, host, ids, r
+from tests.lowering.cases.base import EXACT, Case, S, each, host, ids, r
 
 X, Y = r(3, 5), r(3, 5).flip(0)
 SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1.0, 2.5])
+#: Each special value against each other one.
+PAIRS = tuple(x.contiguous() for x in torch.broadcast_tensors(SPECIAL[:, None], SPECIAL))
 I64, J64 = ids(9, 3, 5) - 4, ids(5, 3, 5) - 2
+I8, U8 = (I64 * 9).to(torch.int8), (I64 + 120).to(torch.uint8)
 BOOL, OTHER = X > 0, X.flip(1) > 0.3
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_COMPARE = each(torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
 
 
-def _exact(name: str, function: object, *inputs: object, ops: tuple[str, ...] = ()) -> Case:
-    return host(name, function, inputs, *ops, rtol=EXACT)  # type: ignore[arg-type]
+def _exact(
+    name: str, function: Callable[..., Any], *inputs: Any, ops: tuple[str, ...] = (), **more: Any
+) -> Case:
+    return host(name, function, inputs, *ops, rtol=EXACT, **more)
+
+
+def _numbers(x: Tensor) -> tuple[Tensor, ...]:
+    return x == 1, x != 0.5, x < 0.1, x <= 2, x > -math.inf, x >= -1.5
 
 
 COMPARISONS = [
-    *(
-        _exact(f"{name}_float", getattr(torch, name), X.round(), Y.round(), ops=("host_binary",))
-        for name in _COMPARISONS
-    ),
-    *(
-        _exact(f"{name}_i64", getattr(torch, name), I64, J64, ops=("host_binary",))
-        for name in _COMPARISONS
-    ),
-    *(
-        _exact(f"{name}_special", getattr(torch, name), SPECIAL[:, None], SPECIAL)
-        for name in _COMPARISONS
-    ),
-    _exact("eq_scalar", lambda x: x == 1, X.round(), ops=("host_binary",)),
-    _exact("ne_scalar", lambda x: x != 0.5, X),
-    _exact("lt_scalar", lambda x: x < 0.1, X),
-    _exact("le_scalar_i64", lambda x: x <= 2, I64, ops=("host_binary",)),
-    _exact("gt_scalar_inf", lambda x: x > -math.inf, SPECIAL),
-    _exact("le_scalar", lambda x: x <= 0.25, X),
-    _exact("gt_i64_and_fraction", lambda x: x > 1.5, I64, ops=("cast", "host_binary")),
-    _exact("eq_i64_and_float", torch.eq, I64, X.round(), ops=("cast", "host_binary")),
-    _exact("lt_i8_and_u8", torch.lt, (I64 * 9).to(torch.int8), (I64 + 120).to(torch.uint8)),
-    _exact("gt_i32_and_i16", torch.gt, I64.int(), J64.short()),
-    _exact("eq_bool", torch.eq, BOOL, OTHER, ops=("host_binary",)),
-    _exact("lt_bool_and_i64", torch.lt, BOOL, I64),
-    _exact("eq_bool_scalar", lambda x: x == True, BOOL),  # noqa: E712
-    _exact("gt_broadcast_both", torch.gt, r(3, 1), r(4, 1, 5), ops=("host_binary",)),
-    _exact("gt_rank_0", torch.gt, X, r()),
-    _exact("eq_rank_6", torch.eq, ids(2, 2, 1, 3, 1, 2, 2), ids(2, 3, 3, 2, 1)),
+    _exact("compare_float", _COMPARE, X.round(), Y.round(), ops=("host_binary",) * 6),
+    _exact("compare_special", _COMPARE, *PAIRS),
+    _exact("compare_i64", _COMPARE, I64, J64, ops=("host_binary",) * 6),
+    _exact("compare_bool", _COMPARE, BOOL, OTHER),
+    _exact("compare_numbers", _numbers, X.round()),
+    _exact("compare_special_numbers", _numbers, SPECIAL),
+    _exact("compare_i64_numbers", _numbers, I64),
+    _exact("compare_bool_number", lambda x: (x == True, x > 0), BOOL),  # noqa: E712
     _exact(
-        "lt_of_transposed", lambda x, y: x.t() < y, r(3, 5), r(5, 3), ops=("permute", "host_binary")
+        "compare_promoted",
+        lambda i, x, i8, u8, b: (i > x.round(), i8 < u8, u8 >= i, i.int() == i8, b < i),
+        I64,
+        X,
+        I8,
+        U8,
+        BOOL,
     ),
-    _exact("gt_of_slices", lambda x: x[:, ::2] > x[:, 1::2], r(3, 6)),
+    _exact("gt_broadcast_both", torch.gt, r(3, 1), r(4, 1, 5), ops=("host_binary",)),
+    _exact("eq_rank_6", torch.eq, ids(2, 2, 1, 3, 1, 2, 2), ids(2, 3, 3, 2, 2)),
+    _exact("compare_strided", lambda x, y: (x.t() < y, x[:, :2] > x[:, 1::2]), X, r(5, 3)),
     _exact("isclose", torch.isclose, X, X + torch.tensor([0.0, 1e-9, 1e-3, 0.0, 1.0])),
-    host(
+    _exact("causal_mask", lambda i, j: i[:, None] >= j[None], ids(9, 4), ids(7, 6)),
+    _exact(
         "ge_dynamic",
         torch.ge,
-        (r(4, 5), r(5)),
-        "host_binary",
-        rtol=EXACT,
+        r(4, 5),
+        r(5),
+        ops=("host_binary",),
         dynamic_shapes={"args": ({0: S}, None)},
         others=[(r(1, 5), r(5)), (r(16, 5), r(5))],
     ),
-    _exact("causal_mask", lambda i, j: i[:, None] >= j[None], ids(9, 4), ids(7, 6)),
 ]
 
+_LOGICAL = each(torch.logical_and, torch.logical_or, torch.logical_xor)
+_BITWISE = each(operator.and_, operator.or_, operator.xor, lambda a, b: ~a)
+
 LOGIC = [
-    *(
-        _exact(f"{name}_{kind}", getattr(torch, name), a, b, ops=("host_binary",))
-        for name in ("logical_and", "logical_or", "logical_xor")
-        for kind, a, b in (
-            ("bool", BOOL, OTHER),
-            ("i64", I64, J64),
-            ("float", SPECIAL, SPECIAL.flip(0)),
-        )
+    _exact("logical_bool", _LOGICAL, BOOL, OTHER, ops=("host_binary",) * 3),
+    _exact("logical_i64", _LOGICAL, I64, J64, ops=("host_binary",) * 3),
+    _exact("logical_float", _LOGICAL, *PAIRS, ops=("host_binary",) * 3),
+    _exact("logical_promoted", _LOGICAL, X.round(), I64),
+    _exact("logical_not", each(torch.logical_not), SPECIAL, ops=("host_unary",)),
+    _exact("logical_not_integers", lambda b, i: (~b, torch.logical_not(i)), BOOL, I64),
+    _exact("bitwise_bool", _BITWISE, BOOL, OTHER),
+    _exact("bitwise_i64", _BITWISE, I64, J64),
+    _exact("bitwise_u8", _BITWISE, ids(200, 7).to(torch.uint8), ids(255, 7).to(torch.uint8)),
+    _exact("bitwise_promoted", _BITWISE, I8, J64.int()),
+    _exact(
+        "bitwise_numbers",
+        lambda x: (x & 3, x | 8, x ^ 255, torch.bitwise_and(6, x), torch.bitwise_or(6, x)),
+        I64,
     ),
-    _exact("logical_and_float_and_i64", torch.logical_and, X.round(), I64),
-    _exact("logical_not_bool", torch.logical_not, BOOL, ops=("host_unary",)),
-    _exact("logical_not_i64", torch.logical_not, I64, ops=("host_unary",)),
-    _exact("logical_not_float", torch.logical_not, SPECIAL, ops=("host_unary",)),
-    _exact("logical_not_u8", torch.logical_not, ids(3, 7).to(torch.uint8)),
-    *(
-        _exact(f"bitwise_{name}_{kind}", function, a, b, ops=("host_binary",))
-        for name, function in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor))
-        for kind, a, b in (("bool", BOOL, OTHER), ("i64", I64, J64))
-    ),
-    _exact("bitwise_and_scalar", lambda x: x & 3, I64, ops=("host_binary",)),
-    _exact("bitwise_or_scalar", lambda x: x | 8, I64.int()),
-    _exact("bitwise_xor_u8", lambda x: x ^ 255, ids(200, 7).to(torch.uint8)),
-    _exact("bitwise_and_i8_and_i32", torch.bitwise_and, I64.to(torch.int8), J64.int()),
-    _exact("bitwise_and_of_number", lambda x: torch.bitwise_and(6, x), I64),
-    _exact("bitwise_not_bool", torch.bitwise_not, BOOL, ops=("host_unary",)),
-    _exact("bitwise_not_i64", torch.bitwise_not, I64, ops=("host_unary",)),
-    _exact("bitwise_not_u8", torch.bitwise_not, ids(200, 7).to(torch.uint8)),
 ]
 
 MASKS = [
-    _exact("isnan", torch.isnan, SPECIAL, ops=("host_unary",)),
-    _exact("isnan_i64", torch.isnan, I64),
-    _exact("isinf", torch.isinf, SPECIAL, ops=("host_unary",)),
-    _exact("isfinite", torch.isfinite, SPECIAL, ops=("unary", "host_binary")),
-    _exact("isfinite_i64", torch.isfinite, I64),
-    _exact("isposinf", torch.isposinf, SPECIAL),
-    _exact("isneginf", torch.isneginf, SPECIAL),
+    _exact(
+        "classify",
+        each(torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf),
+        SPECIAL,
+    ),
     _exact("signbit", torch.signbit, SPECIAL, ops=("host_unary",)),
-    _exact("signbit_i64", torch.signbit, I64),
+    _exact(
+        "classify_i64",
+        each(torch.isnan, torch.isinf, torch.isfinite, torch.signbit),
+        I64,
+    ),
 ]
 
 SELECTION = [
@@ -116,56 +109,74 @@ SELECTION = [
     _exact("where_i64", torch.where, BOOL, I64, J64, ops=("host_where",)),
     _exact("where_bool", torch.where, BOOL, OTHER, ~OTHER),
     _exact("where_i64_and_float", torch.where, BOOL, I64, X, ops=("cast", "host_where")),
-    _exact("where_u8_and_i16", torch.where, BOOL, ids(9, 3, 5).to(torch.uint8), I64.short()),
+    _exact("where_u8_and_i16", torch.where, BOOL, U8, I64.short()),
     _exact(
-        "where_scalar_other", lambda c, x: torch.where(c, x, -1e9), BOOL, X, ops=("host_where",)
+        "where_numbers",
+        lambda c, x: (torch.where(c, x, -1e9), torch.where(c, 2, x), torch.where(c, 1.0, 0.5)),
+        BOOL,
+        X,
     ),
-    _exact("where_scalar_self", lambda c, x: torch.where(c, 2, x), BOOL, X, ops=("host_where",)),
-    _exact("where_i64_scalar", lambda c, x: torch.where(c, x, 7), BOOL, I64),
-    _exact("where_i64_float_scalar", lambda c, x: torch.where(c, x, 0.5), BOOL, I64),
-    _exact("where_scalars", lambda c: torch.where(c, 1.0, 0.5), BOOL),
+    _exact(
+        "where_i64_numbers",
+        lambda c, x: (torch.where(c, x, 7), torch.where(c, x, 0.5), torch.where(c, True, x)),
+        BOOL,
+        I64,
+    ),
     _exact("where_infinite", lambda c, x: torch.where(c, x, -math.inf), BOOL, X),
     _exact("where_hides_nan", lambda c, x: torch.where(c, x / x, 0.0), BOOL, X * BOOL),
     _exact(
-        "where_rank_6", torch.where, r(2, 1, 3, 2, 1, 2) > 0, r(3, 2, 4, 2), r(2, 1, 1, 1, 1, 1)
+        "where_rank_6",
+        torch.where,
+        r(2, 1, 3, 2, 1, 2) > 0,
+        r(3, 2, 4, 2),
+        r(2, 1, 1, 1, 1, 1),
     ),
     _exact(
         "where_of_transposed", lambda c, x, y: torch.where(c, x.t(), y), r(5, 3) > 0, X, r(5, 3)
     ),
-    host(
+    _exact(
         "where_dynamic",
         torch.where,
-        (r(4, 5) > 0, r(5), r(4, 1)),
-        "host_where",
-        rtol=EXACT,
+        r(4, 5) > 0,
+        r(5),
+        r(4, 1),
+        ops=("host_where",),
         dynamic_shapes={"args": ({0: S}, None, {0: S})},
         others=[(r(1, 5) > 0, r(5), r(1, 1)), (r(16, 5) > 0, r(5), r(16, 1))],
     ),
     _exact("masked_fill", lambda x, m: x.masked_fill(m, -math.inf), X, BOOL, ops=("host_where",)),
-    _exact("masked_fill_broadcast_mask", lambda x, m: x.masked_fill(m, 0.5), X, r(5) > 0),
-    _exact("masked_fill_broadcast_input", lambda x, m: x.masked_fill(m, 0.5), r(1, 5), BOOL),
-    _exact("masked_fill_tensor", torch.masked_fill, X, BOOL, torch.tensor(3.0)),
-    _exact("masked_fill_i64", lambda x, m: x.masked_fill(m, -7), I64, BOOL, ops=("host_where",)),
-    _exact("masked_fill_bool", lambda x, m: x.masked_fill(m, True), OTHER, BOOL),
-    _exact("maximum", torch.maximum, X, Y, ops=("host_binary",)),
-    _exact("maximum_nan", torch.maximum, SPECIAL[:, None], SPECIAL, ops=("host_binary",)),
-    _exact("maximum_i64", torch.maximum, I64, J64, ops=("host_binary",)),
-    _exact("maximum_i64_and_float", torch.maximum, I64, X, ops=("cast", "host_binary")),
-    _exact("maximum_bool", torch.maximum, BOOL, OTHER),
-    _exact("maximum_broadcast", torch.maximum, r(3, 1), r(4, 1, 5)),
-    _exact("minimum", torch.minimum, X, Y, ops=("host_binary",)),
-    _exact("minimum_nan", torch.minimum, SPECIAL[:, None], SPECIAL),
     _exact(
-        "minimum_u8_and_i8",
-        torch.minimum,
-        ids(250, 5).to(torch.uint8),
-        (ids(9, 5) - 4).to(torch.int8),
+        "masked_fill_broadcast",
+        lambda x, m, row: (x.masked_fill(row, 0.5), row.float().masked_fill(m, 2)),
+        X,
+        BOOL,
+        r(5) > 0,
     ),
-    _exact("fmax", torch.fmax, X, Y, ops=("host_binary",)),
-    _exact("fmax_nan", torch.fmax, SPECIAL[:, None], SPECIAL),
-    _exact("fmax_i64", torch.fmax, I64, J64),
-    _exact("fmin", torch.fmin, X, Y, ops=("host_binary",)),
-    _exact("fmin_nan", torch.fmin, SPECIAL[:, None], SPECIAL),
+    _exact("masked_fill_tensor", torch.masked_fill, X, BOOL, torch.tensor(3.0)),
+    _exact(
+        "masked_fill_integers",
+        lambda i, b, m: (i.masked_fill(m, -7), b.masked_fill(m, True)),
+        I64,
+        OTHER,
+        BOOL,
+    ),
+    _exact("maximum", torch.maximum, X, Y, ops=("host_binary",)),
+    _exact("minimum", torch.minimum, X, Y, ops=("host_binary",)),
+    _exact("fmax", torch.fmax, *PAIRS, ops=("host_binary",)),
+    _exact("fmin", torch.fmin, *PAIRS, ops=("host_binary",)),
+    _exact("maximum_special", each(torch.maximum, torch.minimum), *PAIRS),
+    _exact(
+        "maximum_integers", each(torch.maximum, torch.minimum, torch.fmax, torch.fmin), I64, J64
+    ),
+    _exact(
+        "maximum_promoted",
+        lambda i, x, i8, u8: (torch.maximum(i, x), torch.minimum(u8, i8), torch.fmax(i, x)),
+        I64,
+        X,
+        I8,
+        U8,
+    ),
+    _exact("maximum_broadcast", torch.maximum, r(3, 1), r(4, 1, 5)),
 ]
 
 
@@ -174,28 +185,30 @@ def _halves() -> list[Case]:
     found: list[Case] = []
     for dtype, name in ((torch.float16, "f16"), (torch.bfloat16, "bf16")):
         x = torch.tensor([0.1, 0.3, -0.1, 1.0, 300.0]).to(dtype)
-        tiny = torch.tensor(1e-3).to(dtype) * torch.ones(5, dtype=dtype)
+        tiny = torch.full((5,), 1e-3).to(dtype)
+        whole = torch.tensor([2049, 257, 3, 5, 7])
+        wide = x.float() + torch.tensor([0, 1e-4, 0, 0, 0])
         found += [
-            _exact(f"eq_scalar_{name}", lambda x: x == 0.1, x),
-            _exact(f"lt_scalar_{name}", lambda x: x < 0.3, x),
-            _exact(f"eq_f32_{name}", torch.eq, x, x.float() + torch.tensor([0, 1e-4, 0, 0, 0])),
-            _exact(f"gt_sum_{name}", lambda x, y: (x + y) > x, x, tiny),
+            _exact(f"compare_numbers_{name}", lambda x: (x == 0.1, x < 0.3, x >= 0.1), x),
             _exact(
-                f"eq_i64_{name}",
-                torch.eq,
-                torch.tensor([2049, 257, 3]),
-                torch.tensor([2048, 256, 3]).to(dtype),
+                f"compare_promoted_{name}",
+                lambda x, f, i: (x == f, i == x, i < x),
+                whole.to(dtype),
+                wide,
+                whole,
             ),
             _exact(
-                f"logical_not_of_underflow_{name}",
-                lambda x, y: torch.logical_not(x * y),
-                (x * 1e-7).to(dtype),
-                tiny.to(dtype) ** 2,
+                f"told_from_unrounded_{name}",
+                lambda x, y: ((x + y) > x, torch.isinf(x * x), torch.logical_not(x * y * y * y)),
+                x,
+                tiny,
             ),
-            _exact(f"isinf_of_overflow_{name}", lambda x: torch.isinf(x * x), x),
-            _exact(f"where_{name}", lambda c, x, y: torch.where(c, x, y), x > 0, x, -x),
-            _exact(f"masked_fill_{name}", lambda x, m: x.masked_fill(m, -math.inf), x, x > 0),
-            _exact(f"maximum_{name}", torch.maximum, x, -x),
+            _exact(
+                f"select_{name}",
+                lambda x, m: (torch.where(m, x, -x), x.masked_fill(m, -math.inf), x.maximum(-x)),
+                x,
+                x > 0,
+            ),
         ]
     return found
 

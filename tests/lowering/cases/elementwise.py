@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from tests.lowering.cases.base import BF16, F16, Case, S, fn, host, ids, positive, r
+from tests.lowering.cases.base import BF16, F16, Case, S, each, fn, host, ids, positive, r
+
+
+def _floor_divide(x: Tensor, y: Any) -> Tensor:
+    return torch.div(x, y, rounding_mode="floor")
+
 
 #: A half-precision dtype, its name in a row, and its tolerance.
 HALVES = ((torch.float16, "f16", F16), (torch.bfloat16, "bf16", BF16))
@@ -58,42 +65,34 @@ UNARY = [
     ),
 ]
 
-#: Functions that ggml lacks or has less exactly, each over its domain.
+#: Functions that ggml lacks or has less exactly, by domain.
 HOST_UNARY = [
-    host(name, getattr(torch, name), (x,), "host_unary")
-    for name, x in (
-        ("log2", positive(3, 5)),
-        ("log10", positive(3, 5)),
-        ("log1p", r(3, 5).tanh()),
-        ("exp2", r(3, 5) * 4),
-        ("expm1", r(3, 5)),
-        ("asin", r(3, 5).tanh()),
-        ("acos", r(3, 5).tanh()),
-        ("atan", r(3, 5) * 4),
-        ("sinh", r(3, 5)),
-        ("cosh", r(3, 5)),
-        ("asinh", r(3, 5) * 4),
-        ("acosh", positive(3, 5) + 1),
-        ("atanh", r(3, 5).tanh()),
-        ("erf", r(3, 5)),
-        ("erfc", r(3, 5) * 2),
-        ("lgamma", r(3, 5) * 3),
-        ("round", torch.tensor([0.5, 1.5, 2.5, -0.5, -2.5, 2.4, -2.6, 1e7])),
-    )
-]
-
-DECIMALS = [
     host(
-        f"round_decimals_{name}",
-        lambda x, decimals=decimals: torch.round(x, decimals=decimals),
-        (x,),
-        *ops,
-    )
-    for name, decimals, x, ops in (
-        ("2", 2, r(3, 5), ("scale", "host_unary", "div")),
-        ("0", 0, r(3, 5) * 3, ("host_unary",)),
-        ("minus_2", -2, r(3, 5) * 500, ("div", "host_unary", "scale")),
-    )
+        "logarithms", each(torch.log2, torch.log10), (positive(3, 5),), "host_unary", "host_unary"
+    ),
+    host(
+        "of_unit_interval",
+        each(torch.log1p, torch.asin, torch.acos, torch.atanh),
+        (r(3, 5).tanh(),),
+    ),
+    host("exponentials", each(torch.exp2, torch.expm1, torch.sinh, torch.cosh), (r(3, 5) * 4,)),
+    host("acosh", torch.acosh, (positive(3, 5) + 1,), "host_unary"),
+    host(
+        "of_every_number",
+        each(torch.atan, torch.asinh, torch.erf, torch.erfc, torch.lgamma),
+        (r(3, 5) * 3,),
+    ),
+    host(
+        "round_half_to_even",
+        torch.round,
+        (torch.tensor([0.5, 1.5, 2.5, -0.5, -2.5, 2.4, -2.6, 1e7]),),
+        "host_unary",
+    ),
+    host(
+        "round_decimals",
+        each(*(lambda x, d=d: torch.round(x * 10 ** (1 - d), decimals=d) for d in (0, 2, -2))),
+        (r(3, 5),),
+    ),
 ]
 
 POWERS = [
@@ -106,15 +105,10 @@ POWERS = [
     fn("pow_minus_half", lambda x: x**-0.5, (positive(3, 5),), "sqrt", "repeat", "div"),
     fn("pow_minus_1", lambda x: x**-1, (NONZERO,), "repeat", "div"),
     fn("pow_minus_2", lambda x: x**-2, (NONZERO,), "sqr", "repeat", "div"),
-    host("pow_fraction", lambda x: x**2.5, (r(3, 5),), "host_binary"),
-    host("pow_5", lambda x: x**5, (r(3, 5),), "host_binary"),
-    host("pow_10", lambda x: x**10, (r(3, 5),), "host_binary"),
-    host("pow_minus_3", lambda x: x**-3, (NONZERO,), "host_binary"),
-    host("pow_tensor", torch.pow, (positive(3, 5), r(3, 5)), "host_binary"),
+    host("pow_others", each(*(lambda x, n=n: x**n for n in (2.5, 5, 10, -3))), (NONZERO,)),
+    host("pow_tensor", torch.pow, (positive(3, 1), r(5)), "host_binary"),
     host("pow_negative_base", torch.pow, (r(3, 5), ids(4, 3, 5).float()), "host_binary"),
-    host("pow_broadcast", torch.pow, (positive(3, 1), r(5)), "host_binary"),
-    host("pow_of_2", lambda x: 2.0**x, (r(3, 5),), "host_unary"),
-    host("pow_of_number", lambda x: 1.7**x, (r(3, 5),), "host_binary"),
+    host("pow_of_numbers", lambda x: (2.0**x, 1.7**x, 0**x), (r(3, 5),)),
 ]
 
 ADD_SUB = [
@@ -165,24 +159,18 @@ MUL_DIV = [
         "unary",
     ),
     host(
-        "div_floor",
-        lambda x, y: torch.div(x, y, rounding_mode="floor"),
+        "floor_quotients",
+        each(_floor_divide, lambda x, y: x // y, torch.remainder, torch.fmod),
         (r(3, 5) * 9, NONZERO),
-        "host_binary",
+        *("host_binary",) * 4,
     ),
     host(
-        "div_floor_scalar",
-        lambda x: torch.div(x, 0.7, rounding_mode="floor"),
+        "floor_quotients_of_numbers",
+        lambda x: (_floor_divide(x, 0.7), x // 2, x % -0.75, torch.fmod(x, -0.75)),
         (r(3, 5) * 9,),
-        "host_binary",
+        *("host_binary",) * 4,
     ),
-    host("floor_divide", lambda x, y: x // y, (r(3, 5) * 9, positive(5)), "host_binary"),
-    host("floor_divide_of_scalar", lambda x: 7.5 // x, (NONZERO,), "host_binary"),
-    host("remainder", torch.remainder, (r(3, 5) * 9, NONZERO), "host_binary"),
-    host("remainder_scalar", lambda x: x % -0.75, (r(3, 5) * 9,), "host_binary"),
-    host("remainder_of_scalar", lambda x: torch.remainder(7.5, x), (NONZERO,), "host_binary"),
-    host("fmod", torch.fmod, (r(3, 5) * 9, NONZERO), "host_binary"),
-    host("fmod_scalar", lambda x: torch.fmod(x, -0.75), (r(3, 5) * 9,), "host_binary"),
+    host("number_by_tensor", lambda x: (7.5 // x, torch.remainder(7.5, x)), (NONZERO,)),
     fn("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), (r(3, 5), r(3, 5), r(5))),
     fn("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=-2), (r(3, 5), r(3, 5), NONZERO)),
 ]
@@ -232,17 +220,16 @@ BROADCASTS = [
 
 OF_TWO = [
     host("atan2", torch.atan2, (r(3, 5), r(3, 5)), "host_binary"),
-    host("atan2_signed_zeros", torch.atan2, _ZEROS, "host_binary"),
     host("hypot", torch.hypot, (r(3, 5), r(5)), "host_binary"),
-    host("copysign", torch.copysign, (r(3, 5), r(3, 5)), "host_binary"),
-    host("copysign_of_zeros", torch.copysign, (r(4), _ZEROS[1]), "host_binary"),
-    host("copysign_scalar", lambda x: torch.copysign(x, -1.0), (r(3, 5),), "host_binary"),
-    host("xlogy", torch.xlogy, (r(3, 5), positive(3, 5)), "host_binary"),
+    host("copysign", lambda x, y: (x.copysign(y), x.copysign(-1.0)), (r(3, 5), r(3, 5))),
+    host("signed_zeros", each(torch.atan2, torch.copysign), _ZEROS, "host_binary", "host_binary"),
+    host(
+        "xlogy",
+        lambda x, y: (torch.xlogy(x, y), torch.xlogy(x, 2.0), torch.xlogy(2.0, y)),
+        (r(3, 5), positive(3, 5)),
+    ),
     host("xlogy_of_zero", torch.xlogy, (torch.zeros(3), _ODD), "host_binary"),
-    host("xlogy_scalar", lambda x: torch.xlogy(x, 2.0), (r(3, 5),), "host_binary"),
-    host("xlogy_of_scalar", lambda x: torch.xlogy(2.0, x), (positive(3, 5),), "host_binary"),
-    host("logaddexp", torch.logaddexp, (r(3, 5) * 9, r(5) * 9)),
-    host("logaddexp2", torch.logaddexp2, (r(3, 5) * 9, r(3, 5))),
+    host("logaddexp", each(torch.logaddexp, torch.logaddexp2), (r(3, 5) * 9, r(5) * 9)),
     host("logaddexp_infinite", torch.logaddexp, (_INFINITE, _INFINITE.flip(0))),
     host("heaviside", torch.heaviside, (torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([0.5]))),
     host("sinc", torch.sinc, (torch.tensor([-1.5, 0.0, 0.25, 2.0]),)),
@@ -280,8 +267,6 @@ PROMOTED = [
     ),
     fn("i64_to_negative_float_power", lambda x: (x + 5.0) ** -1, (I64,)),
     fn("i64_half_power", lambda x: (x * x) ** 0.5, (BOOL.float(),)),
-    host("i64_remainder_of_float", lambda x: x % 1.5, (I64,), "cast", "host_binary"),
-    host("i64_and_float_floor_divide", lambda x, y: x // y, (I64, positive(3, 5))),
     *(
         fn(f"{name}_of_{kind}", getattr(torch, name), (x,))
         for name, (kind, x) in zip(
@@ -292,10 +277,11 @@ PROMOTED = [
     fn("log_of_i64", torch.log, (I64.abs() + 1,)),
     fn("rsqrt_of_i32", torch.rsqrt, (INTEGERS[1][1].abs() + 1,)),
     fn("reciprocal_of_bool", torch.reciprocal, (torch.ones(4, dtype=torch.bool),)),
-    host("erf_of_i8", torch.erf, (INTEGERS[3][1],), "cast", "host_unary"),
-    host("log2_of_i64", torch.log2, (I64.abs() + 1,)),
-    host("atan2_of_i64", torch.atan2, (I64, r(3, 5)), "cast", "host_binary"),
-    host("copysign_of_i64", torch.copysign, (I64, r(3, 5)), "cast", "host_binary"),
+    host(
+        "integers_on_host",
+        lambda i, n, x: (i % 1.5, i // x, n.erf(), i.abs().log1p(), i.atan2(x), i.copysign(x)),
+        (I64, INTEGERS[3][1], positive(3, 5)),
+    ),
 ]
 
 
@@ -335,16 +321,12 @@ def _halves() -> list[Case]:
         # Promoted to F32, in which the result is exact.
         found += [fn(f"{name}_plus_f32", torch.add, (x, r(3, 5)), "add")]
         on_host = (
-            ("round", torch.round, (x * 4,)),
-            ("erf", torch.erf, (x,)),
-            ("pow", torch.pow, (y.abs(), x)),
-            ("remainder", torch.remainder, (x * 9, y)),
-            ("remainder_scalar", lambda x: x % 0.1, (x * 9,)),
-            ("fmod", torch.fmod, (x * 9, y)),
-            ("div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc"), (x * 9, y)),
-            ("div_floor_scalar", lambda x: torch.div(x, 0.7, rounding_mode="floor"), (x * 9,)),
+            ("functions", lambda x, y: (x.erf(), (x * 0.5).expm1(), y.abs() ** x)),
+            ("round", lambda x, y: (torch.round(x * 4),)),
+            ("remainders", lambda x, y: (x % y, torch.fmod(x, y), x % 0.1)),
+            ("quotients", lambda x, y: (torch.div(x, y, rounding_mode="trunc"), x // 0.7)),
         )
-        found += [host(f"{n}_{name}", f, i, rtol=tolerance) for n, f, i in on_host]
+        found += [host(f"{n}_{name}", f, (x * 9, y), rtol=tolerance) for n, f in on_host]
         # The sum is rounded before it is floored, or widened: eager's result, exactly.
         near = torch.arange(1, 200, dtype=torch.float32).to(dtype)
         up, tiny = torch.tensor(0.999).to(dtype), torch.tensor(1e-3).to(dtype)
@@ -359,7 +341,6 @@ def _halves() -> list[Case]:
 CASES = [
     *UNARY,
     *HOST_UNARY,
-    *DECIMALS,
     *POWERS,
     *ADD_SUB,
     *MUL_DIV,

@@ -8,163 +8,159 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.lowering.cases.base import EXACT, Case, S, host, ids
+from tests.lowering.cases.base import EXACT, Case, S, each, host, ids
 
-#: A dtype, its name in a row, and two operands that reach its limits (not those of int64,
-#: whose values a delegate holds in 32 bits).
+
+def _of(dtype: torch.dtype, *values: int) -> Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+#: A dtype's name in a row, and two operands that reach the dtype's limits (int64's, whose
+#: values a delegate holds in 32 bits, excepted).
 OPERANDS: tuple[tuple[str, Tensor, Tensor], ...] = (
-    ("i64", torch.tensor([-70000, -7, 0, 5, 46000]), torch.tensor([3, -2, 4, -3, 45000])),
+    ("i64", _of(torch.int64, -46000, -7, 0, 5, 46000), _of(torch.int64, 3, -2, 4, -3, 45000)),
     (
         "i32",
-        torch.tensor([-(2**31), 2**31 - 1, 7, -9, 100000], dtype=torch.int32),
-        torch.tensor([-1, 2, -3, 4, 100000], dtype=torch.int32),
+        _of(torch.int32, 1 - 2**31, 2**31 - 1, 7, -9, 100000),
+        _of(torch.int32, -1, 2, -3, 4, 100000),
     ),
-    (
-        "i16",
-        torch.tensor([-(2**15), 2**15 - 1, 7, -9, 300], dtype=torch.int16),
-        torch.tensor([-1, 2, -3, 4, 300], dtype=torch.int16),
-    ),
-    (
-        "i8",
-        torch.tensor([-128, 127, 7, -9, 20], dtype=torch.int8),
-        torch.tensor([-1, 2, -3, 4, 20], dtype=torch.int8),
-    ),
-    (
-        "u8",
-        torch.tensor([0, 255, 7, 200, 20], dtype=torch.uint8),
-        torch.tensor([1, 2, 3, 200, 20], dtype=torch.uint8),
-    ),
+    ("i16", _of(torch.int16, -(2**15), 2**15 - 1, 7, -9, 300), _of(torch.int16, -1, 2, -3, 4, 300)),
+    ("i8", _of(torch.int8, -128, 127, 7, -9, 20), _of(torch.int8, -1, 2, -3, 4, 20)),
+    ("u8", _of(torch.uint8, 0, 255, 7, 200, 20), _of(torch.uint8, 1, 2, 3, 200, 20)),
 )
-_BY_NAME = {name: (a, b) for name, a, b in OPERANDS}
-I64, J64 = _BY_NAME["i64"]
-I32, J32 = _BY_NAME["i32"]
-I8, J8 = _BY_NAME["i8"]
-U8, V8 = _BY_NAME["u8"]
+(_, I64, J64), (_, I32, J32), (_, I16, J16), (_, I8, J8), (_, U8, V8) = OPERANDS
 MATRIX = ids(9, 3, 5) - 4
 BOOL, OTHER = ids(2, 3, 5).bool(), ids(3, 3, 5) > 0
 
 
 def _exact(
-    name: str, function: Callable[..., Any], *inputs: Any, ops: tuple[str, ...] = ()
+    name: str, function: Callable[..., Any], *inputs: Any, ops: tuple[str, ...] = (), **more: Any
 ) -> Case:
-    return host(name, function, inputs, *ops, rtol=EXACT)
+    return host(name, function, inputs, *ops, rtol=EXACT, **more)
 
 
-def _div(mode: str) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: torch.div(a, b, rounding_mode=mode)
+def _trunc(a: Tensor, b: Any) -> Tensor:
+    return torch.div(a, b, rounding_mode="trunc")
 
 
-_FUNCTIONS: tuple[tuple[str, Callable[..., Tensor]], ...] = (
-    ("add", torch.add),
-    ("sub", torch.sub),
-    ("mul", torch.mul),
-    ("div_trunc", _div("trunc")),
-    ("floor_divide", lambda a, b: a // b),
-    ("remainder", torch.remainder),
-)
-
-#: What overflows in each of these: i64 would leave 32 bits, and i32's smallest value by -1 is
-#: undefined in C.
-_AVOIDED = {("mul", "i64"), ("div_trunc", "i32"), ("floor_divide", "i32"), ("remainder", "i32")}
+_SUMS = each(torch.add, torch.sub, torch.mul)
+_QUOTIENTS = each(_trunc, lambda a, b: a // b, torch.remainder, torch.fmod)
 
 BINARY = [
     *(
-        _exact(f"int_{name}_{kind}", function, a, b, ops=("host_binary",))
-        for name, function in _FUNCTIONS
+        _exact(f"sums_{kind}", _SUMS, a, b, ops=("host_binary",) * 3)
         for kind, a, b in OPERANDS
-        if (name, kind) not in _AVOIDED
+        if kind != "i64"
     ),
-    _exact("int_mul_i64", torch.mul, I64[:4], J64[:4], ops=("host_binary",)),
-    _exact("int_floor_divide_i32", lambda a, b: a // b, I32[1:], J32[1:]),
-    _exact("int_remainder_i32", torch.remainder, I32[1:], J32[1:]),
-    _exact("int_fmod_i64", torch.fmod, I64, J64, ops=("host_binary",)),
-    _exact("int_fmod_i8", torch.fmod, I8, J8),
-    _exact("int_add_scalar", lambda x: x + 3, MATRIX, ops=("host_binary",)),
-    _exact("int_add_scalar_u8", lambda x: x + 200, U8),
-    _exact("int_add_alpha", lambda x, y: torch.add(x, y, alpha=-2), MATRIX, MATRIX.flip(0)),
-    _exact("int_sub_alpha_i8", lambda x, y: torch.sub(x, y, alpha=3), I8, J8),
-    _exact("int_sub_scalar", lambda x: x - 3, MATRIX),
-    _exact("int_rsub", lambda x: 3 - x, MATRIX),
-    _exact("int_mul_scalar", lambda x: x * -3, MATRIX),
-    _exact("int_mul_scalar_i16", lambda x: x * 300, _BY_NAME["i16"][0]),
-    _exact("int_floor_divide_scalar", lambda x: x // -3, MATRIX),
-    _exact("int_div_trunc_scalar", lambda x: torch.div(x, 3, rounding_mode="trunc"), MATRIX),
-    _exact("int_remainder_scalar", lambda x: x % 3, MATRIX, ops=("host_binary",)),
-    _exact("int_remainder_of_scalar", lambda x: torch.remainder(7, x), MATRIX.abs() + 1),
-    _exact("int_broadcast_both", torch.add, MATRIX[:, :1], MATRIX[0], ops=("host_binary",)),
-    _exact("int_rank_0", torch.mul, MATRIX, torch.tensor(7)),
-    _exact("int_rank_6", torch.add, ids(9, 2, 1, 3, 1, 2, 2), ids(7, 2, 3, 2, 1)),
-    _exact("int_of_transposed", lambda x: x.t() * 2, MATRIX, ops=("permute", "host_binary")),
-    _exact("int_of_slices", lambda x: x[:, 1:] - x[:, :-1], MATRIX),
-    _exact("int_addcmul", lambda x: torch.addcmul(x, x, x, value=2), MATRIX),
-    host(
-        "int_add_dynamic",
+    _exact("sums_i64", _SUMS, I64[:4], J64[:4], ops=("host_binary",) * 3),
+    *(
+        _exact(f"quotients_{kind}", _QUOTIENTS, a, b, ops=("host_binary",) * 4)
+        for kind, a, b in OPERANDS
+    ),
+    _exact(
+        "integer_and_numbers",
+        lambda x: (x + 3, x - 3, 3 - x, x * -3, x // -3, x % 3, torch.remainder(7, x * x + 1)),
+        MATRIX,
+    ),
+    _exact("narrow_integer_and_numbers", lambda x, y: (x + 200, x * 3, y * 300), U8, I16),
+    _exact(
+        "integer_alpha",
+        lambda x, y, i: (
+            torch.add(x, x, alpha=-2),
+            torch.sub(i, y, alpha=3),
+            torch.rsub(x, 1, alpha=2),
+        ),
+        MATRIX,
+        J8,
+        I8,
+    ),
+    _exact("integer_broadcast", torch.add, ids(9, 3, 1), ids(8, 1, 5), ops=("host_binary",)),
+    _exact("integer_rank_0", torch.mul, MATRIX, torch.tensor(7)),
+    _exact("integer_rank_6", torch.add, ids(9, 2, 1, 3, 1, 2, 2), ids(7, 3, 3, 2, 2)),
+    _exact("integer_strided", lambda x: (x.t() * 2, x[:, 1:] - x[:, :-1]), MATRIX),
+    _exact("integer_addcmul", lambda x: torch.addcmul(x, x, x, value=2), MATRIX),
+    _exact(
+        "integer_dynamic",
         torch.add,
-        (ids(9, 4, 5), ids(5, 5)),
-        "host_binary",
-        rtol=EXACT,
+        ids(9, 4, 5),
+        ids(5, 5),
+        ops=("host_binary",),
         dynamic_shapes={"args": ({0: S}, None)},
         others=[(ids(9, 1, 5), ids(5, 5)), (ids(9, 16, 5), ids(5, 5))],
     ),
-]
-
-#: Different widths: the wider one, or int16 for u8 with i8.
-MIXED = [
-    _exact("i64_plus_i32", torch.add, I64, J64.int(), ops=("host_binary",)),
-    _exact("i32_plus_i8", torch.add, I32, J8),
-    _exact("i8_plus_u8", torch.add, I8, V8),
-    _exact("i16_times_u8", torch.mul, _BY_NAME["i16"][0], V8),
-    _exact("u8_minus_i64", torch.sub, U8, I64[:5]),
-    _exact("i64_plus_bool", torch.add, MATRIX, BOOL),
-    _exact("u8_times_bool", torch.mul, U8, BOOL[0]),
-    _exact("i8_plus_i64_rank_0", torch.add, I8, torch.tensor(100)),
-    _exact("bool_plus_number", lambda x: x + 1, BOOL),
-    _exact("bool_times_number", lambda x: x * 5, BOOL),
-    _exact("number_minus_bool", lambda x: 1 - x.long(), BOOL),
-    _exact("bool_floor_divide_number", lambda x: x // 2, BOOL),
-    _exact("bool_plus_bool", torch.add, BOOL, OTHER, ops=("host_binary",)),
-    _exact("bool_times_bool", torch.mul, BOOL, OTHER, ops=("host_binary",)),
+    #: Different widths: the wider one, or int16 for int8 with uint8.
+    _exact(
+        "mixed_widths",
+        lambda i64, i32, i16, i8, u8: (i64 + i32, i32 + i8, i8 + u8, i16 * u8, u8 - i64, i8 * i16),
+        I64,
+        J32,
+        J16,
+        I8,
+        U8,
+    ),
+    _exact("integer_and_rank_0", lambda x, y: x + y, I8, torch.tensor(100)),
+    _exact(
+        "bool_with_integers",
+        lambda b, i, u: (b + i, u * b[0], b + 1, b * 5, 1 - i, b // 2),
+        BOOL,
+        MATRIX,
+        U8,
+    ),
+    _exact("bool_with_bool", each(torch.add, torch.mul), BOOL, OTHER, ops=("host_binary",) * 2),
 ]
 
 UNARY = [
-    *(_exact(f"int_neg_{kind}", torch.neg, a, ops=("host_unary",)) for kind, a, _ in OPERANDS),
-    *(_exact(f"int_abs_{kind}", torch.abs, a, ops=("host_unary",)) for kind, a, _ in OPERANDS),
-    *(_exact(f"int_sign_{kind}", torch.sign, a, ops=("host_unary",)) for kind, a, _ in OPERANDS),
-    *(_exact(f"int_square_{kind}", torch.square, a) for kind, a, _ in OPERANDS[2:]),
-    _exact("int_sign_bool", torch.sign, BOOL),
-    _exact("int_pow_2", lambda x: x**2, MATRIX, ops=("host_binary",)),
-    _exact("int_pow_3", lambda x: x**3, MATRIX, ops=("host_binary",)),
-    _exact("int_pow_0", lambda x: x**0, MATRIX),
-    _exact("int_pow_i8", lambda x: x**3, I8),
-    _exact("int_pow_u8", torch.pow, U8, torch.tensor([0, 1, 2, 3, 4], dtype=torch.uint8)),
-    _exact("int_pow_tensor", torch.pow, MATRIX, ids(5, 3, 5)),
-    _exact("int_pow_of_number", lambda x: 3**x, ids(9, 3, 5)),
-    _exact("int_relu", torch.relu, MATRIX, ops=("host_binary",)),
-    _exact("int_clamp", lambda x: x.clamp(-1, 2), MATRIX, ops=("host_binary", "host_binary")),
-    _exact("int_clamp_min", lambda x: x.clamp(min=1), MATRIX, ops=("host_binary",)),
-    _exact("int_clamp_max_u8", lambda x: x.clamp(max=100), U8),
-    _exact("int_clamp_tensor", torch.clamp, MATRIX, MATRIX - 1, MATRIX.flip(0)),
-    _exact("int_floor", lambda x: torch.floor(x) + 1, MATRIX, ops=("host_binary",)),
-    _exact("int_round", lambda x: torch.round(x) + 1, MATRIX),
-    _exact("int_trunc", lambda x: torch.trunc(x) + 1, I8),
-    _exact("int_nan_to_num", lambda x: torch.nan_to_num(x) + 1, MATRIX),
+    *(
+        _exact(
+            f"integer_signs_{kind}",
+            each(torch.neg, torch.abs, torch.sign),
+            a,
+            ops=("host_unary",) * 3,
+        )
+        for kind, a, _ in OPERANDS
+    ),
+    _exact("integer_square", lambda i, n, u: (i**2, n.square(), u * u), MATRIX, I8, U8),
+    _exact("integer_powers", lambda x, n: (x**3, x**0, x**1 + 1, n**5), MATRIX, I8),
+    _exact("integer_power_tensor", torch.pow, MATRIX, ids(5, 3, 5)),
+    _exact("integer_power_u8", torch.pow, U8, _of(torch.uint8, 0, 1, 2, 3, 4)),
+    _exact("power_of_integer_number", lambda x: 3**x, ids(9, 3, 5)),
+    _exact("integer_relu", torch.relu, MATRIX, ops=("host_binary",)),
+    _exact("integer_clamp", lambda x: x.clamp(-1, 2), MATRIX, ops=("host_binary",) * 2),
+    _exact("integer_clamp_one_side", lambda x, u: (x.clamp(min=1), u.clamp(max=100)), MATRIX, U8),
+    _exact("integer_clamp_tensor", torch.clamp, MATRIX, MATRIX - 1, MATRIX.flip(0)),
+    _exact(
+        "integers_are_whole",
+        lambda x: tuple(
+            f(x) + 1 for f in (torch.floor, torch.ceil, torch.trunc, torch.round, torch.nan_to_num)
+        ),
+        MATRIX,
+    ),
 ]
 
 _AMOUNTS = torch.tensor([0, 1, 3, 5, 2])
 
 SHIFTS = [
-    _exact("shift_left", lambda x: x << 2, MATRIX, ops=("host_binary",)),
-    _exact("shift_right", lambda x: x >> 1, MATRIX, ops=("host_binary",)),
-    _exact("shift_left_tensor", lambda x, y: x << y, I64, _AMOUNTS),
-    _exact("shift_right_tensor", lambda x, y: x >> y, I64, _AMOUNTS),
-    _exact("bitwise_left_shift", lambda x: torch.bitwise_left_shift(x, 1), I32),
-    _exact("bitwise_right_shift", torch.bitwise_right_shift, I32, _AMOUNTS.int()),
-    _exact("bitwise_left_shift_of_number", lambda x: torch.bitwise_left_shift(3, x), _AMOUNTS),
-    _exact("shift_left_i8", lambda x: x << 1, I8),
-    _exact("shift_right_u8", lambda x: x >> 3, U8),
-    _exact("shift_left_beyond_i16", lambda x: x << 17, _BY_NAME["i16"][0]),
-    _exact("shift_right_beyond_i32", lambda x, y: x >> y, I32, (_AMOUNTS * 20).int()),
-    _exact("shift_right_beyond_u8", lambda x, y: x >> y, U8, (_AMOUNTS * 4).to(torch.uint8)),
+    _exact("shift_by_number", lambda x: (x << 2, x >> 1), MATRIX, ops=("host_binary",) * 2),
+    _exact("shift_by_tensor", lambda x, y: (x << y, x >> y), I64, _AMOUNTS),
+    _exact(
+        "bitwise_shift",
+        lambda x, y: (
+            torch.bitwise_left_shift(x, 1),
+            torch.bitwise_right_shift(x, y),
+            torch.bitwise_left_shift(3, y),
+        ),
+        I32,
+        _AMOUNTS.int(),
+    ),
+    _exact("shift_narrow", lambda i, u: (i << 1, i >> 1, u << 1, u >> 3), I8, U8),
+    _exact(
+        "shift_out",
+        lambda i, j, u, y: (i << 17, j >> (y * 20), u >> (y * 4).to(torch.uint8)),
+        I16,
+        I32,
+        U8,
+        _AMOUNTS.int(),
+    ),
 ]
 
-CASES = [*BINARY, *MIXED, *UNARY, *SHIFTS]
+CASES = [*BINARY, *UNARY, *SHIFTS]
