@@ -30,5 +30,6 @@ def load_lowerings() -> None:
         sort,
         state,
         unary,
+        upsample,
         views,
     )

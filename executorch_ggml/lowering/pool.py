@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_ggml.ir.enums import HostPool, Pool
+from executorch_ggml.ir.enums import HostPool, Pool, Scatter
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, product
 from executorch_ggml.lowering.context import LoweringContext, Tensor, to_dim
@@ -247,3 +247,27 @@ def adaptive_max_pool2d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[T
 @lowering("aten.adaptive_max_pool3d.default", whole=True)
 def adaptive_max_pool3d(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
     return _adaptive_max_pool(ctx, node, 3)
+
+
+# --- the way back --------------------------------------------------------------------------
+
+
+@lowering("aten.max_unpool2d.default", "aten.max_unpool3d.default", whole=True)
+def max_unpool(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """Zeros, with each value at its index in the plane."""
+    x = ctx.float_tensor(node.args[0], "input")
+    indices = ctx.tensor(node.args[1], "indices")
+    shape = ctx.output_shape(node)
+    rank = 2 if "2d" in str(node.target) else 3
+    planes = product(x.shape[:-rank])
+    zero = ctx.constant(torch.zeros(1))
+    zeros = ctx.broadcast_to(Tensor(zero, (1,), torch.float32), (planes, product(shape[-rank:])))
+    flat = (planes, product(x.shape[-rank:]))
+    y = ctx.call(
+        "host_scatter",
+        zeros,
+        ctx.reshape(indices.value, flat),
+        ctx.reshape(x.value, flat),
+        mode=int(Scatter.SET),
+    )
+    return ctx.result(node, ctx.reshape(y, shape))

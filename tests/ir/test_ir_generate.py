@@ -36,10 +36,11 @@ def test_codes_are_stable() -> None:
         "sum_rows": 50, "mean_rows": 51, "sum": 52, "argmax": 53, "cumsum": 54, "norm": 60,
         "rms_norm": 61, "group_norm": 62, "l2_norm": 63, "soft_max": 64, "mul_mat": 70,
         "rope": 71, "attention": 72, "update_and_attend": 73, "conv_2d": 80,
-        "conv_2d_dw": 81, "pool_2d": 82, "host_unary": 200, "host_binary": 201, "host_where": 202,
+        "conv_2d_dw": 81, "pool_2d": 82, "im2col": 83, "im2col_3d": 84, "col2im": 85,
+        "upscale": 86, "host_unary": 200, "host_binary": 201, "host_where": 202,
         "host_convert": 203, "host_round": 204, "host_reduce": 205, "host_scan": 206,
         "host_argsort": 207, "host_gather": 208, "host_scatter": 209, "host_wrap_ids": 210,
-        "host_iota": 211, "host_pool": 212,
+        "host_iota": 211, "host_pool": 212, "host_resize": 220, "host_grid_sample": 221,
     }  # fmt: skip
     assert {name: OPSET[name].code for name in published} == published
 

@@ -320,6 +320,76 @@ def test_pooling() -> None:
     assert y[0, 0, 1, 1] == pytest.approx(1.0)
 
 
+def _windows(rank: int, kernel: list[int], **more: list[int]) -> dict[str, int]:
+    """Parameters numbered from the innermost dim, given from the outermost."""
+    neutral = {"stride": [1] * rank, "padding": [0] * rank, "dilation": [1] * rank}
+    lists = {"kernel": kernel, **neutral, **more}
+    return {f"{n}{i}": v for n, values in lists.items() for i, v in enumerate(reversed(values))}
+
+
+def test_rows_of_windows_times_a_kernel_convolve() -> None:
+    x, kernel = randn(2, 3, 9, 11), randn(5, 3, 3, 2)
+    options = {"stride": [2, 1], "padding": [1, 2], "dilation": [1, 3]}
+    rows = run(call("im2col", **_windows(2, [3, 2], **options)), x)
+    expected = F.conv2d(x, kernel, **options)  # type: ignore[arg-type]
+    assert rows.shape == (2, *expected.shape[2:], 18)
+    close((rows @ kernel.reshape(5, 18).T).permute(0, 3, 1, 2), expected)
+
+
+def test_rows_of_windows_over_volumes() -> None:
+    x, kernel = randn(2, 3, 5, 6, 7), randn(4, 3, 3, 2, 2)
+    options = {"stride": [1, 2, 1], "padding": [2, 0, 1], "dilation": [1, 2, 3]}
+    params = {"channels": 3, "images": 2, **_windows(3, [3, 2, 2], **options)}
+    rows = run(call("im2col_3d", **params), x.reshape(6, 5, 6, 7))
+    expected = F.conv3d(x, kernel, **options)  # type: ignore[arg-type]
+    products = rows.reshape(2, *expected.shape[2:], 36) @ kernel.reshape(4, 36).T
+    close(products.permute(0, 4, 1, 2, 3), expected)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_windows_added_up_are_a_transposed_convolution(extra: int) -> None:
+    """``extra``: output padding, rows and columns that no window or a part of one reaches."""
+    x, kernel = randn(2, 3, 4, 5), randn(3, 2, 3, 2)
+    options = {"stride": [2, 3], "padding": [1, 0], "dilation": [1, 2]}
+    expected = F.conv_transpose2d(x, kernel, output_padding=extra, **options)  # type: ignore[arg-type]
+    rows = x.permute(0, 2, 3, 1) @ kernel.reshape(3, 12)
+    size = {"ne1": expected.shape[2], "ne0": expected.shape[3]}
+    close(run(call("col2im", **size, **_windows(2, [3, 2], **options)), rows), expected)
+
+
+def test_upscale_reads_between_elements() -> None:
+    x = torch.tensor([[[[0.0, 4.0]]]])
+    size = {"ne0": 4, "ne1": 1}
+    for mode, align, expected in (
+        (0, 0, [0.0, 0.0, 4.0, 4.0]),
+        (1, 0, [0.0, 1.0, 3.0, 4.0]),
+        (1, 1, [0.0, 4 / 3, 8 / 3, 4.0]),
+    ):
+        y = run(call("upscale", mode=mode, align_corners=align, **size), x)
+        close(y, torch.tensor([[[expected]]]))
+
+
+def test_resize_follows_the_given_step() -> None:
+    """5 elements by a factor of 1.7 are 8: at 1 / 1.7 from one to the next, not at 5 / 8."""
+    x = torch.arange(5.0).reshape(1, 1, 1, 5)
+    size = {"ne0": 8, "ne1": 1, "ne2": 1}
+    given = run(call("host_resize", kind=0, rank=1, step0=1 / 1.7, **size), x)
+    assert given.flatten().tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+    divided = run(call("host_resize", kind=0, rank=1, **size), x)
+    assert divided.flatten().tolist() == [0, 0, 1, 1, 2, 3, 3, 4]
+    exact = run(call("host_resize", kind=1, rank=1, **size), x)
+    assert exact.flatten().tolist() == [0, 0, 1, 2, 2, 3, 4, 4]
+
+
+def test_grid_sample_counts_from_the_centre() -> None:
+    x = torch.arange(6.0).reshape(1, 1, 2, 3)
+    grid = torch.tensor([[[[0.0, 0.0], [-1.0, -1.0], [5.0, 0.0]]]])
+    corners = run(call("host_grid_sample", mode=0, padding=0, align_corners=1), x, grid)
+    assert corners.flatten().tolist() == [2.5, 0.0, 0.0]
+    border = run(call("host_grid_sample", mode=1, padding=1), x, grid[:, :, 1:])
+    assert border.flatten().tolist() == [0.0, 2.0]
+
+
 # --- arguments -----------------------------------------------------------------------------------
 
 

@@ -397,6 +397,55 @@ ADAPTIVE = [
     ),
 ]
 
+_PAIRS = torch.tensor([[[[0, 3], [9, 10]], [[5, 2], [12, 15]]]])
+
+OTHERS = [
+    host(
+        "max_unpool2d",
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+        (r(2, 3, 6, 8),),
+        rtol=EXACT,
+    ),
+    host(
+        "max_unpool2d_given_indices",
+        lambda x, i: F.max_unpool2d(x, i, 2),
+        (r(1, 2, 2, 2), _PAIRS),
+        "repeat",
+        *("reshape", "reshape", "host_scatter", "reshape"),
+        rtol=EXACT,
+    ),
+    host(
+        "max_unpool2d_larger",
+        lambda x: F.max_unpool2d(
+            *F.max_pool2d(x, 2, return_indices=True), 2, output_size=(2, 3, 7, 9)
+        ),
+        (r(2, 3, 7, 9),),
+        rtol=EXACT,
+    ),
+    host(
+        "max_unpool1d",
+        lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
+        (r(2, 3, 8),),
+        rtol=EXACT,
+    ),
+    host(
+        "max_unpool3d",
+        lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2),
+        (r(2, 3, 4, 6, 2),),
+        rtol=EXACT,
+    ),
+    fn("lp_pool1d", lambda x: F.lp_pool1d(x, 2.0, 3), (r(2, 3, 9),), rtol=PRODUCT),
+    fn("lp_pool2d", lambda x: F.lp_pool2d(x, 2.0, (3, 2)), (r(2, 3, 6, 8),), rtol=PRODUCT),
+    fn("lp_pool2d_norm_1", lambda x: F.lp_pool2d(x, 1.0, 2, 1), (r(2, 3, 6, 8),), rtol=PRODUCT),
+    host(
+        "lp_pool2d_norm_3_ceil",
+        lambda x: F.lp_pool2d(x.abs(), 3.0, 3, 2, ceil_mode=True),
+        (r(2, 3, 6, 8),),
+        rtol=PRODUCT,
+    ),
+    fn("lp_pool3d", lambda x: F.lp_pool3d(x, 2.0, 2), (r(2, 3, 4, 5, 6),), rtol=PRODUCT),
+]
+
 _N = Dim("n", min=1, max=8)
 _H = Dim("h", min=4, max=64)
 
@@ -468,4 +517,4 @@ DYNAMIC = [
     ),
 ]
 
-CASES = [*MAX, *AVG, *ADAPTIVE, *DYNAMIC]
+CASES = [*MAX, *AVG, *ADAPTIVE, *OTHERS, *DYNAMIC]
