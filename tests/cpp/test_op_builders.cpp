@@ -213,6 +213,81 @@ TEST(OpBuilders, EmptyAndHugeTensorsAreRefused) {
       "too large");
 }
 
+TEST(OpBuilders, WindowsMustFit) {
+  const TensorSpec x = f32({5, 4, 3, 2});
+  const auto rows = [&](const TensorSpec& result, std::vector<Dim> ints) {
+    return one_call(Op::Im2col, {x}, result, ints);
+  };
+  EXPECT_TRUE(build(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, 1, 1, 1, 2})).ok());
+  expect_refused(rows(f32({18, 3, 3, 2}), {3, 2, 2, 1, 1, 1, 1, 2}), "declared result");
+  expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 0, 1, 1, 1, 1, 2}), "must be positive");
+  expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, -1, 1, 1, 2}), "must be positive");
+  expect_refused(rows(f32({63, 1, 3, 2}), {21, 1, 1, 1, 0, 0, 1, 1}), "declared result");
+  expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, INT64_C(1) << 40, 1, 1, 2}), "32 bits");
+  expect_refused(one_call(Op::Im2col, {i32({5, 4})}, f32({1, 5, 4}), {1, 1, 1, 1, 0, 0, 1, 1}),
+                 "expected f32");
+}
+
+TEST(OpBuilders, VolumesMustHoldTheirChannels) {
+  // Six planes of 5 x 4 x 3: two images of three channels.
+  const std::vector<Dim> whole = {3, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1};
+  const auto rows = [](std::vector<Dim> ints) {
+    return one_call(Op::Im2col3d, {f32({5, 4, 3, 6})}, f32({24, 4, 3, 4}), ints);
+  };
+  const auto with = [&](size_t i, int64_t value) {
+    std::vector<Dim> ints = whole;
+    ints[i] = value;
+    return rows(ints);
+  };
+  EXPECT_TRUE(build(rows(whole)).ok());
+  expect_refused(with(0, 4), "images of 4 channels");
+  expect_refused(with(0, 0), "images of 0 channels");
+  expect_refused(with(1, INT64_MAX), "channels");
+  expect_refused(with(2, 6), "declared result");
+  expect_refused(with(5, 0), "must be positive");
+  expect_refused(with(13, 2), "declared result");
+}
+
+TEST(OpBuilders, WindowsAddUpToTheDeclaredImage) {
+  const auto image = [](const TensorSpec& result, std::vector<Dim> ints) {
+    return one_call(Op::Col2im, {f32({12, 3, 2})}, result, ints);
+  };
+  EXPECT_TRUE(build(image(f32({4, 3, 3}), {4, 3, 2, 2, 1, 1, 0, 0, 1, 1})).ok());
+  expect_refused(image(f32({4, 3, 4}), {4, 3, 2, 2, 1, 1, 0, 0, 1, 1}), "do not add up");
+  expect_refused(image(f32({4, 3, 3, 2}), {4, 3, 2, 2, 1, 1, 0, 0, 1, 1}), "do not add up");
+  expect_refused(image(f32({4, 3, 3}), {5, 3, 2, 2, 1, 1, 0, 0, 1, 1}), "do not add up");
+  expect_refused(image(f32({4, 3, 3}), {4, 3, 2, 2, 0, 1, 0, 0, 1, 1}), "must be positive");
+}
+
+TEST(OpBuilders, InterpolationNeedsAModeAndFittingSizes) {
+  const TensorSpec x = f32({5, 4, 3, 2});
+  const TensorSpec large = f32({10, 8, 3, 2});
+  EXPECT_TRUE(build(one_call(Op::Upscale, {x}, large, {0, 10, 8, 0})).ok());
+  expect_refused(one_call(Op::Upscale, {x}, large, {3, 10, 8, 0}), "unknown mode");
+  expect_refused(one_call(Op::Upscale, {x}, large, {1, 10, 9, 0}), "declared result");
+  expect_refused(one_call(Op::Upscale, {x}, f32({10, 8, 3, 4}), {1, 10, 8, 0}), "declared result");
+  const auto resize = [](const TensorSpec& result, std::vector<Dim> ints, double step) {
+    return one_call(Op::HostResize, {f32({5, 4, 3, 2})}, result, ints, {step, 0, 0});
+  };
+  EXPECT_TRUE(build(resize(f32({10, 8, 3, 2}), {2, 2, 10, 8, 3, 0}, 0.5)).ok());
+  expect_refused(resize(f32({10, 8, 3, 2}), {9, 2, 10, 8, 3, 0}, 0.5), "unknown kind 9");
+  expect_refused(resize(f32({10, 8, 3, 2}), {2, 4, 10, 8, 3, 0}, 0.5), "rank 4");
+  expect_refused(resize(f32({10, 8, 3, 2}), {2, 1, 10, 8, 3, 0}, 0.5), "declared result");
+  expect_refused(resize(f32({10, 8, 3, 2}), {2, 2, 10, 8, 3, 0}, 7.0), "declared result");
+  expect_refused(resize(f32({10, 8, 3, 2}), {2, 2, 10, 8, 3, 0}, -1.0), "declared result");
+}
+
+TEST(OpBuilders, GridsGiveTwoCoordinatesForEachPoint) {
+  const TensorSpec x = f32({5, 4, 3, 2});
+  const auto sample = [&](const TensorSpec& grid, const TensorSpec& result, int64_t mode) {
+    return one_call(Op::HostGridSample, {x, grid}, result, {mode, 0, 0});
+  };
+  EXPECT_TRUE(build(sample(f32({2, 6, 7, 2}), f32({6, 7, 3, 2}), 0)).ok());
+  expect_refused(sample(f32({3, 6, 7, 2}), f32({6, 7, 3, 2}), 0), "does not fit");
+  expect_refused(sample(f32({2, 6, 7, 1}), f32({6, 7, 3, 2}), 0), "does not fit");
+  expect_refused(sample(f32({2, 6, 7, 2}), f32({6, 7, 3, 2}), 3), "unknown mode 3");
+}
+
 // --- numbers that the builders themselves are responsible for --------------------
 
 std::vector<float> compute(const GraphWriter& g, std::vector<const TestTensor*> inputs,
