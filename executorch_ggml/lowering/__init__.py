@@ -21,6 +21,7 @@ def load_lowerings() -> None:
         norm,
         pads,
         pool,
+        quantized,
         recurrent,
         reduce,
         scan,

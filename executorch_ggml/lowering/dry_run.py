@@ -7,6 +7,7 @@ no weight is read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -97,6 +98,20 @@ class _MetadataSources:
     def contents(self, node: fx.Node) -> torch.Tensor | None:
         return constant_tensor(self._program, node)
 
+    def precomputed(
+        self, graph: Graph, nodes: Sequence[fx.Node], function: Callable[..., torch.Tensor]
+    ) -> Value | None:
+        if not all(self._is_stored(node) for node in nodes):
+            return None
+        return self.constant(graph, function(*(node.meta["val"] for node in nodes)))
+
+    def _is_stored(self, node: fx.Node) -> bool:
+        """Whether the program itself holds a node's contents."""
+        target = self._constants.get(node.name)
+        if target is None:
+            return node.op == "get_attr"
+        return target not in self._mutated and target not in self._options.weight_keys
+
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         return graph.weight(type, "blocks")
 
@@ -106,7 +121,8 @@ def _check_stored(tensor: torch.Tensor) -> None:
     Raises:
         Unsupported: an integer that the stored form does not hold.
     """
-    if tensor.dtype == torch.int64:
+    is_known = not isinstance(tensor, torch._subclasses.FakeTensor)
+    if tensor.dtype == torch.int64 and is_known:
         tensor_bytes(tensor)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -82,11 +82,7 @@ class ProgramSources:
 
     def materialize(self, graph: Graph, node: fx.Node) -> Lowered:
         if node.op == "get_attr":
-            tensor = functools.reduce(
-                getattr, str(node.target).split("."), self._program.graph_module
-            )
-            assert isinstance(tensor, torch.Tensor)
-            return self._wrap(node, self._declare(graph, str(node.target), tensor))
+            return self._wrap(node, self._declare(graph, str(node.target), self._attribute(node)))
         if node.op != "placeholder":
             raise AssertionError(f"{node.name} ({node.op}) is read before it is lowered")
         spec = self._specs.get(node.name)
@@ -113,6 +109,34 @@ class ProgramSources:
 
     def contents(self, node: fx.Node) -> torch.Tensor | None:
         return constant_tensor(self._program, node)
+
+    def precomputed(
+        self, graph: Graph, nodes: Sequence[fx.Node], function: Callable[..., torch.Tensor]
+    ) -> Value | None:
+        tensors = [self._stored(node) for node in nodes]
+        known = [tensor for tensor in tensors if tensor is not None]
+        if len(known) < len(tensors):
+            return None
+        with torch.no_grad():
+            return self._declare(graph, str(nodes[0].name), function(*known))
+
+    def _stored(self, node: fx.Node) -> torch.Tensor | None:
+        """The contents of a node that the program itself holds."""
+        if node.op == "get_attr":
+            return self._attribute(node)
+        spec = self._specs.get(node.name)
+        if spec is None or spec.kind not in _CONSTANT_KINDS:
+            return None
+        target = str(spec.target)
+        if target in self._mutated or target in self._options.weight_keys:
+            return None
+        return self._tensor(target)
+
+    def _attribute(self, node: fx.Node) -> torch.Tensor:
+        path = str(node.target).split(".")
+        tensor = functools.reduce(getattr, path, self._program.graph_module)
+        assert isinstance(tensor, torch.Tensor)
+        return tensor
 
     def reinterpret(self, graph: Graph, weight: Value, type: TensorType) -> Value:
         constant = self._constants[weight]
