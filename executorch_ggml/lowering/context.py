@@ -410,11 +410,11 @@ class LoweringContext:
     def slice(self, tensor: Tensor, dim: int, start: Dim, length: Dim, step: int = 1) -> Value:
         """``length`` elements of ``dim`` from ``start``, ``step`` apart, as a view."""
         axis = axis_of(tensor.shape, dim)
-        if axis is None:
-            result = (*tensor.shape[:dim], length, *tensor.shape[dim + 1 :])
-            return self.reshape(
-                self.slice(self.around(tensor, dim), 1, start, length, step), result
-            )
+        result = (*tensor.shape[:dim], length, *tensor.shape[dim + 1 :])
+        if axis is None or axis_of(result, dim) != axis:
+            # Which dims share an axis differs before and after.
+            three = self.around(tensor, dim)
+            return self.reshape(self.slice(three, 1, start, length, step), result)
         value = self._viewable(tensor.value, keep_rows=(axis != 0 or step == 1))
         if axis == 0 and step != 1:
             return self._strided_rows(value, start, length, step)

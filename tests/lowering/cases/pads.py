@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.lowering.cases.base import EXACT, S, fn, ids, r, sizes
+from tests.lowering.cases.base import EXACT, S, fn, host, ids, r, sizes
 
 move = partial(fn, rtol=EXACT)
+
+MORE = [(r(1, 3),), (r(16, 3),), (r(4, 3),)]
 
 N = torch.export.Dim("n", min=4, max=16)
 
@@ -67,6 +69,15 @@ CONSTANT = [
         (r(3, 4),),
         dynamic_shapes=sizes({1: N}),
         others=[(r(3, 16),)],
+    ),
+    *(
+        host(name, function, (r(4, 3),), rtol=EXACT, dynamic_shapes=sizes({0: S}), others=MORE)
+        for name, function in (
+            ("pad_by_a_size", lambda x: F.pad(x, (0, 0, x.shape[0], 1), value=2.0)),
+            ("pad_to_a_length", lambda x: F.pad(x, (0, 0, 0, 16 - x.shape[0]))),
+            ("pad_to_a_multiple", lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4))),
+            ("pad_or_cut_to_a_length", lambda x: F.pad(x, (0, 0, 0, 8 - x.shape[0]))),
+        )
     ),
     fn(
         "causal_conv_padding",

@@ -53,7 +53,7 @@ def _picks(x: Tensor, index: Tensor) -> tuple[Tensor, ...]:
     where = index.reshape(*[-1 if d == middle else 1 for d in range(x.dim())])
     shape = [2 if d == middle else n for d, n in enumerate(x.shape)]
     return (
-        x.flip(middle, -1),
+        x.flip(*{middle, x.dim() - 1}),
         x.index_select(middle, index),
         x.gather(middle, where.expand(shape)),
         torch.cat([x, x], middle)[(slice(None),) * middle + ([0, -1],)],

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.export import Dim
 
-from tests.lowering.cases.base import EXACT, S, fn, ids, r, sizes
+from tests.lowering.cases.base import EXACT, S, fn, host, ids, r, sizes
 
 #: Elements are moved, nothing is computed.
 move = partial(fn, rtol=EXACT)
@@ -347,4 +347,41 @@ JOINS = [
     move("assigned_bools", lambda x, y: _assigned(x, y, slice(0, 2)), (_mask(5, 3), _mask(2, 3))),
 ]
 
-CASES = [*SHAPES, *ORDERS, *REPEATS, *SLICES, *JOINS]
+MORE = [(r(1, 3),), (r(16, 3),), (r(4, 3),)]
+
+#: What no view and no copy can express: elements are counted at run time.
+COUNTED = [
+    host(
+        "roll_dynamic",
+        lambda x: x.roll(3, 0),
+        (r(4, 3),),
+        rtol=EXACT,
+        dynamic_shapes=sizes({0: S}),
+        others=MORE,
+    ),
+    host(
+        "roll_back_dynamic",
+        lambda x: x.roll(-1, 0),
+        (r(4, 3),),
+        rtol=EXACT,
+        dynamic_shapes=sizes({0: S}),
+        others=MORE,
+    ),
+    host(
+        "slice_scatter_of_dynamic_length",
+        lambda x, y: x.slice_scatter(y, 0, 0, y.shape[0]),
+        (r(16, 3), r(4, 3)),
+        rtol=EXACT,
+        dynamic_shapes=sizes(None, {0: S}),
+        others=[(r(16, 3), r(1, 3)), (r(16, 3), r(16, 3))],
+    ),
+    move(
+        "tail_of_a_window",
+        lambda x, y: torch.cat([x, y])[-x.shape[0] :],
+        (r(4, 3), r(2, 3)),
+        dynamic_shapes=sizes({0: S}, None),
+        others=[(r(1, 3), r(2, 3)), (r(16, 3), r(2, 3))],
+    ),
+]
+
+CASES = [*SHAPES, *ORDERS, *REPEATS, *SLICES, *JOINS, *COUNTED]
