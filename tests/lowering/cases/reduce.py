@@ -177,6 +177,12 @@ EXTREMES = [
         rtol=EXACT,
     ),
     host("max_dim_values", lambda x: x.max(0)[0] * 2, (X,), rtol=EXACT),
+    host(
+        "argmax_half_ties",  # 1500.5 is 1500 in half precision
+        lambda x: (x * 0.5 + 1000).argmax(-1),
+        (torch.tensor([[1000.0, 1001.0], [998.0, 1001.0]]).half(),),
+        rtol=EXACT,
+    ),
     host("argmax_rank_5", lambda x: x.argmax(3), (X5,), rtol=EXACT),
     host("aminmax", lambda x: tuple(torch.aminmax(x, dim=1)), (SPECIAL,), rtol=EXACT),
     host("aminmax_all", lambda x: tuple(torch.aminmax(x)), (INT,), rtol=EXACT),

@@ -41,6 +41,11 @@ SORT = [
         (SPECIAL,),
     ),
     host("sort_int_ties", lambda x: tuple(x.sort(dim=1, stable=True)), (INT,)),
+    host(
+        "sort_half_ties",
+        lambda x: tuple((x * 0.5 + 1000).sort(dim=-1, stable=True, descending=True)),
+        (torch.tensor([[1000.0, 1001.0], [998.0, 1001.0]]).half(),),
+    ),
     host("sort_rank_0", lambda x: tuple(x.sort()), (r(),)),
     host("sort_rank_5", lambda x: tuple(x.sort(1)), (X5,)),
     host("sort_half", lambda x: x.sort(-1)[0], (X.half(),)),
