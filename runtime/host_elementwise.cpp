@@ -451,11 +451,12 @@ void where(const HostTask& task) {
 
 // The integer part. What the type's register does not hold, NaN included, becomes its
 // smallest value, as x86 converts: PyTorch goes through 64 bits for int64, else through 32.
+// For int64 that is here the smallest int32: a model that takes the log of 0 masks it later.
 int64_t truncated(float x, IntType type) {
   if (type == IntType::I64) {
     constexpr float kLimit = 9223372036854775808.0F;
-    return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x)
-                                      : std::numeric_limits<int64_t>::min();
+    return x > -kLimit && x < kLimit ? static_cast<int64_t>(x)
+                                     : std::numeric_limits<int32_t>::min();
   }
   constexpr float kLimit = 2147483648.0F;
   return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::min();

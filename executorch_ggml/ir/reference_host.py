@@ -31,6 +31,7 @@ _INT_TYPES: Final[Mapping[IntType, torch.dtype]] = {
 }
 
 _I32_MIN, _I32_MAX = -(2**31), 2**31 - 1
+_I64_MIN = -(2**63)
 
 
 def wrapped(x: Tensor, type: IntType) -> Tensor:
@@ -183,7 +184,9 @@ def host_convert(x: Inputs, p: Params, c: Context) -> Tensor:
         return (source != 0).to(torch.int32).contiguous()
     # torch takes a float that its integer type does not hold through 64 or 32 bits.
     through = torch.int64 if type is IntType.I64 or source.dtype == torch.int32 else torch.int32
-    return wrapped(source.to(through).to(torch.int64), type).contiguous()
+    whole = source.to(through).to(torch.int64)
+    # What int64 does not hold becomes its smallest value: here that of int32.
+    return wrapped(whole.masked_fill(whole == _I64_MIN, _I32_MIN), type).contiguous()
 
 
 def host_round(x: Inputs, p: Params, c: Context) -> Tensor:

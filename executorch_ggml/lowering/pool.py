@@ -198,7 +198,7 @@ def _adaptive_avg_pool(ctx: LoweringContext, node: fx.Node, rank: int) -> Tensor
     shape, result = batched(x, rank), _result_sizes(node, rank)
     if all(dims_equal(size, 1) for size in result):
         rows = ctx.reshape(x.value, (*shape[:2], product(shape[2:])))
-        y = ctx.call("mean_rows", rows)
+        y = ctx.call("mean_rows", ctx.rows(rows))
     else:
         y = _adaptive(ctx, Pool.AVG, x, shape, result)
     return ctx.result(node, ctx.reshape(y, ctx.output_shape(node)))
