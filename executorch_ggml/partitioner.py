@@ -52,6 +52,13 @@ _NO_WORK_PREFIXES = (
     "aten.chunk",
     "aten._to_copy",
     "aten.copy",
+    "aten.full",
+    "aten.zeros",
+    "aten.ones",
+    "aten.empty",
+    "aten.fill",
+    "aten.arange",
+    "aten.scalar_tensor",
     "dim_order_ops.",
     "operator.",
     "aten.sym_size",
@@ -196,7 +203,9 @@ def _counts(node: fx.Node) -> bool:
 
 
 def _does_work(node: fx.Node) -> bool:
-    return not op_name(node.target).startswith(_NO_WORK_PREFIXES)
+    """An op that was kept whole counts: nothing else can run it."""
+    name = op_name(node.target)
+    return is_kept_whole(name) or not name.startswith(_NO_WORK_PREFIXES)
 
 
 def _without_escaping_sizes(partition: Partition) -> set[fx.Node]:

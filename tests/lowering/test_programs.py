@@ -343,3 +343,32 @@ def test_dynamic_lengths_4_1_4_and_one_past_the_bound() -> None:
     x = torch.randn(2, 4)
     (actual,) = run_runtime(lowered, (x,))
     torch.testing.assert_close(actual, module(x), rtol=1e-4, atol=1e-5)
+
+
+class _KeptAlone(nn.Module):
+    """A kept op that only moves data, between ops that stay with ExecuTorch."""
+
+    def forward(self, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        return x.double().exp(), x.select_scatter(row, 0, 1)
+
+
+def test_an_op_that_was_kept_whole_is_delegated_even_alone() -> None:
+    inputs = (torch.randn(3, 4), torch.randn(4))
+    lowered = lower(_KeptAlone(), inputs)
+    (report,) = lowered.partitioner.reports
+    assert report.n_partitions == 1
+    for actual, expected in zip(run_runtime(lowered, inputs), _KeptAlone()(*inputs), strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
+class _MovesBetween(nn.Module):
+    """Views and constants only, between ops that stay with ExecuTorch."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.double().exp(), torch.cat([x[1:], torch.zeros(1, 4)])
+
+
+def test_moving_data_alone_splits_no_program() -> None:
+    lowered = lower(_MovesBetween(), (torch.randn(3, 4),))
+    (report,) = lowered.partitioner.reports
+    assert report.n_partitions == 0
