@@ -12,6 +12,7 @@ def load_lowerings() -> None:
         cast,
         compare,
         constructors,
+        control_flow,
         conv,
         conv_transpose,
         distance,
