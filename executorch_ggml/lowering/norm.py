@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from executorch_ggml.ir.graph import Value
-from executorch_ggml.ir.types import Dim
+from executorch_ggml.ir.types import Dim, simplify_dim
 from executorch_ggml.lowering.context import (
     MAX_RANK,
     LoweringContext,
@@ -134,7 +134,7 @@ def _normalized_groups(
 ) -> Tensor | tuple[Tensor, ...]:
     """Normalize each group of the channels in dim 1 with all their positions."""
     batch, channels, positions = x.shape[0], x.shape[1], product(x.shape[2:])
-    share = product(x.shape) // (batch * groups)
+    share = simplify_dim(channels // groups * positions)
     rows = ctx.reshape(x.value, (batch, groups, share))
     y = ctx.reshape(ctx.call("norm", ctx.rows(rows), eps=eps), (batch, channels, positions))
     y = _affine(ctx, y, _per_channel(ctx, weight), _per_channel(ctx, bias))
