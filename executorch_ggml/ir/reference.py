@@ -175,7 +175,8 @@ cos: Final = _unary(torch.cos)
 
 
 def scale(x: Inputs, p: Params, c: Context) -> Tensor:
-    return torch.add(torch.mul(operand(x, 0), p["scale"]), p["bias"])
+    scaled = torch.mul(operand(x, 0), p["scale"])
+    return torch.add(scaled, p["bias"]) if p["bias"] else scaled  # -0 + 0 is 0
 
 
 def clamp(x: Inputs, p: Params, c: Context) -> Tensor:

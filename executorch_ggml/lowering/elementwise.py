@@ -17,7 +17,7 @@ from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.shape_rules import can_repeat
 from executorch_ggml.ir.types import Dim, DType, dims_equal
 from executorch_ggml.lowering.context import LoweringContext, Tensor
-from executorch_ggml.lowering.host import converted, held
+from executorch_ggml.lowering.host import converted, held, iota
 from executorch_ggml.lowering.registry import Unsupported
 
 _COMMUTATIVE = ("add", "mul")
@@ -75,7 +75,10 @@ def operand(
     number = number_of(ctx, arg)
     if number is not None:
         return constant_number(ctx, number, dtype, exact)
-    x = ctx.tensor(arg)
+    if isinstance(arg, fx.Node) and isinstance(arg.meta["val"], (torch.SymInt, int)):
+        x = Tensor(iota(ctx, 1, ctx.dim(arg)), (1,), torch.int64)  # a size of the program
+    else:
+        x = ctx.tensor(arg)
     value = (converted if exact else held)(ctx, x, dtype)
     return ctx.aligned(Tensor(value, x.shape, dtype), shape)
 

@@ -57,6 +57,13 @@ COMPARISONS = [
     _exact("isclose", torch.isclose, X, X + torch.tensor([0.0, 1e-9, 1e-3, 0.0, 1.0])),
     _exact("causal_mask", lambda i, j: i[:, None] >= j[None], ids(9, 4), ids(7, 6)),
     _exact(
+        "gt_of_a_size",
+        lambda x: (x > x.shape[0], x.long() < x.shape[0]),
+        r(4, 5) * 9,
+        dynamic_shapes={"args": ({0: S},)},
+        others=[(r(1, 5) * 3,), (r(16, 5) * 9,)],
+    ),
+    _exact(
         "ge_dynamic",
         torch.ge,
         r(4, 5),
