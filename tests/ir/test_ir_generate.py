@@ -41,6 +41,7 @@ def test_codes_are_stable() -> None:
         "host_convert": 203, "host_round": 204, "host_reduce": 205, "host_scan": 206,
         "host_argsort": 207, "host_gather": 208, "host_scatter": 209, "host_wrap_ids": 210,
         "host_iota": 211, "host_pool": 212, "host_resize": 220, "host_grid_sample": 221,
+        "host_recurrent": 230,
     }  # fmt: skip
     assert {name: OPSET[name].code for name in published} == published
 
