@@ -288,6 +288,24 @@ TEST(OpBuilders, GridsGiveTwoCoordinatesForEachPoint) {
   expect_refused(sample(f32({2, 6, 7, 2}), f32({6, 7, 3, 2}), 3), "unknown mode 3");
 }
 
+TEST(OpBuilders, RecurrentStatesFitTheirGates) {
+  const auto layer = [](const TensorSpec& gates, const TensorSpec& state, const TensorSpec& result,
+                        int64_t kind) {
+    return one_call(Op::HostRecurrent, {gates, f32({5, 20}), f32({20}), state}, result, {kind, 0});
+  };
+  constexpr auto kLstm = static_cast<int64_t>(Recurrence::Lstm);
+  constexpr auto kGru = static_cast<int64_t>(Recurrence::Gru);
+  const TensorSpec gates = f32({20, 4, 2});
+  const TensorSpec state = f32({5, 2, 2});
+  EXPECT_TRUE(build(layer(gates, state, f32({5, 5, 2}), kLstm)).ok());
+  expect_refused(layer(f32({15, 4, 2}), state, f32({5, 5, 2}), kLstm), "does not fit");
+  expect_refused(layer(gates, f32({5, 1, 2}), f32({5, 5, 2}), kLstm), "does not fit");
+  expect_refused(layer(gates, f32({5, 2, 3}), f32({5, 5, 2}), kLstm), "does not fit");
+  expect_refused(layer(gates, state, f32({5, 4, 2}), kLstm), "does not fit");
+  expect_refused(layer(gates, state, f32({5, 5, 2}), kGru), "does not fit");
+  expect_refused(layer(gates, state, f32({5, 5, 2}), 9), "unknown kind 9");
+}
+
 // --- numbers that the builders themselves are responsible for --------------------
 
 std::vector<float> compute(const GraphWriter& g, std::vector<const TestTensor*> inputs,
