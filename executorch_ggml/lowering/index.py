@@ -26,6 +26,12 @@ from executorch_ggml.lowering.registry import Unsupported, lowering
 #: Lists of ids up to this long are stored with the program.
 MAX_STORED_IDS = 2**16
 
+#: Rows below this are better transposed than picked one by one.
+_SHORT_ROW = 16
+
+#: A triangle of more elements is told from its indices, element by element.
+_MAX_TRIANGLE = 2**12
+
 
 # --- along one dim ---------------------------------------------------------------------
 
@@ -35,10 +41,20 @@ def take(ctx: LoweringContext, x: Tensor, dim: int, ids: Value) -> Tensor:
     around = ctx.around(x, dim)
     outer, _, inner = around.shape
     count = ids.ne[0]
-    if not dims_equal(outer, 1):
-        ids = ctx.call("repeat", ids, ne0=count, ne1=outer, ne2=1, ne3=1)
-    picked = ctx.call("get_rows", ctx.rows(around.value), ctx.contiguous(ids))
-    return Tensor(picked, (outer, count, inner), x.dtype)
+    shape = (outer, count, inner)
+    if dims_equal(outer, 1):
+        table, lists = around.value, ids
+    elif isinstance(inner, int) and inner < _SHORT_ROW:
+        # Rows of all outer elements: longer than those of the inner ones.
+        table = ctx.reshape(ctx.permute(around.value, (1, 0, 2)), (1, x.shape[dim], outer * inner))
+        picked = ctx.call("get_rows", ctx.rows(table), ctx.contiguous(ids))
+        apart = ctx.reshape(picked, (count, outer, inner))
+        return Tensor(ctx.permute(apart, (1, 0, 2)), shape, x.dtype)
+    else:
+        table = around.value
+        lists = ctx.call("repeat", ids, ne0=count, ne1=outer, ne2=1, ne3=1)
+    picked = ctx.call("get_rows", ctx.rows(table), ctx.contiguous(lists))
+    return Tensor(picked, shape, x.dtype)
 
 
 def take_fixed(ctx: LoweringContext, x: Tensor, dim: int, ids: torch.Tensor) -> Tensor:
@@ -332,6 +348,8 @@ def triangle(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = _f32(ctx, ctx.tensor(node.args[0]))
     offset = ctx.argument(node, 1, "diagonal", 0)
     matrix, rows, columns = _matrix(ctx, x, x.rank - 2, x.rank - 1)
+    if rows * columns > _MAX_TRIANGLE:
+        raise Unsupported(f"a triangle of {rows} x {columns} by fixed ids")
     keep = torch.tril if "tril" in str(node.target) else torch.triu
     kept = keep(torch.ones(rows, columns, dtype=torch.bool), offset)
     ids = torch.where(kept.reshape(-1), torch.arange(rows * columns), rows * columns)

@@ -13,7 +13,7 @@ from executorch_ggml.ir.types import Dim, simplify_dim
 from executorch_ggml.lowering.constructors import filled, integer
 from executorch_ggml.lowering.context import LoweringContext, Tensor, axis_of
 from executorch_ggml.lowering.host import iota, where
-from executorch_ggml.lowering.index import MAX_STORED_IDS, take, take_fixed
+from executorch_ggml.lowering.index import static_sizes, take, take_fixed
 from executorch_ggml.lowering.registry import Unsupported, lowering
 from executorch_ggml.lowering.slices import joined, within
 
@@ -120,14 +120,12 @@ _READERS: dict[str, _Reader] = {
 def _read(ctx: LoweringContext, x: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
     """A dim with elements of itself around it."""
     size = x.shape[dim]
-    if isinstance(size, int) and size <= MAX_STORED_IDS:
-        ids = torch.tensor(_READERS[mode](size, before, after))
+    if before < 0 or after < 0:
+        (extent,) = static_sizes(x, [dim])
+        ids = torch.tensor(_READERS[mode](extent, before, after))
         taken = take_fixed(ctx, x, dim, ids)
         shape = _resized(x, dim, ids.numel())
         return Tensor(ctx.reshape(taken.value, shape), shape, x.dtype)
-    if before < 0 or after < 0:
-        raise Unsupported(f"negative {mode} padding of a dynamic dim")
-    # The end is found from the size; how much is needed is known.
     if mode == "replicate":
         left, right = _edge(ctx, x, dim, 0, before), _edge(ctx, x, dim, size - 1, after)
     elif mode == "reflect":

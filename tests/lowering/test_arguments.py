@@ -183,6 +183,28 @@ def test_a_transposed_example_means_a_transposed_argument() -> None:
     torch.testing.assert_close(actual, x + x.sum(0))
 
 
+def test_channels_last_in_three_dims() -> None:
+    """Neither does it take these; the runtime sees them as any other order of dims."""
+    x = r(2, 3, 2, 4, 5).to(memory_format=torch.channels_last_3d)
+    lowered = lower(Fn(lambda x: x * 2), (x,))
+    (argument,), (result,) = lowered.graphs[0].inputs, lowered.graphs[0].outputs
+    assert argument.dim_order == result.dim_order == (0, 2, 3, 4, 1)
+    (actual,) = run_reference(lowered, (x,))
+    torch.testing.assert_close(actual, x * 2)
+    assert actual.stride() == x.stride()
+
+
+def test_a_constant_beyond_32_bits_stays_with_executorch() -> None:
+    big = torch.tensor([2**40, -(2**35), 1])
+    x = ids(9, 3)
+    lowered = lower(Fn(lambda x: (x + big, x * 2)), (x,))
+    (report,) = lowered.partitioner.reports
+    assert not report.is_whole
+    actual = run_runtime(lowered, (x,))
+    assert torch.equal(actual[0], x + big)
+    assert torch.equal(actual[1], x * 2)
+
+
 def test_an_expanded_example_stays_with_executorch() -> None:
     lowered = lower(Fn(lambda x: x + 1), (r(3, 1).expand(3, 4),))
     (report,) = lowered.partitioner.reports
