@@ -39,7 +39,7 @@ struct Sampler {
       x = reflected(x, extent);
     }
     // A NaN reads the first element.
-    return std::min(static_cast<float>(extent - 1), std::max(x, 0.0F));
+    return x > 0 ? std::min(static_cast<float>(extent - 1), x) : 0.0F;
   }
 };
 
@@ -47,14 +47,24 @@ struct Image {
   const char* data;
   const ggml_tensor& x;
 
+  // The index of a position, or -1. A large extent rounds up as a float.
+  static int64_t element(float position, int64_t extent) {
+    if (!(position >= 0 && position < static_cast<float>(extent))) {
+      return -1;
+    }
+    const auto index = static_cast<int64_t>(position);
+    return index < extent ? index : -1;
+  }
+
   // Zero outside.
   float at(float column, float row) const {
-    if (!(column >= 0 && column < static_cast<float>(x.ne[0]) && row >= 0 &&
-          row < static_cast<float>(x.ne[1]))) {
+    const int64_t i0 = element(column, x.ne[0]);
+    const int64_t i1 = element(row, x.ne[1]);
+    if (i0 < 0 || i1 < 0) {
       return 0;
     }
-    return *reinterpret_cast<const float*>(data + static_cast<size_t>(column) * x.nb[0] +
-                                           static_cast<size_t>(row) * x.nb[1]);
+    return *reinterpret_cast<const float*>(data + static_cast<size_t>(i0) * x.nb[0] +
+                                           static_cast<size_t>(i1) * x.nb[1]);
   }
 };
 

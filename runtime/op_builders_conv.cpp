@@ -5,6 +5,9 @@
 namespace executorch_ggml {
 namespace {
 
+// ggml adds the padding of both sides in an int.
+constexpr int kMaxPadding = 1 << 30;
+
 struct Window {
   std::array<int, 2> stride{};
   std::array<int, 2> padding{};
@@ -35,7 +38,8 @@ std::array<AxisWindow, N> axis_windows(OpContext& op, size_t kernel0) {
 
 bool expect_valid(OpContext& op, const AxisWindow& w) {
   return op.expect(w.kernel > 0 && w.stride > 0 && w.padding >= 0 && w.dilation > 0,
-                   "kernel, stride and dilation must be positive, padding not negative");
+                   "kernel, stride and dilation must be positive, padding not negative") &&
+         op.expect(w.padding < kMaxPadding, "a padding of %d is too large", w.padding);
 }
 
 // How many windows lie on `extent` elements; 0 if none.
@@ -45,10 +49,14 @@ int64_t n_windows(int64_t extent, const AxisWindow& w) {
   return room < 0 ? 0 : room / w.stride + 1;
 }
 
+int64_t elements(int64_t a, int64_t b, int64_t c) {
+  return saturating_product(saturating_product(a, b), c);
+}
+
 // ggml holds the distance of images in an int.
 bool expect_small_images(OpContext& op, const std::array<int64_t, 4>& ne) {
-  const int64_t elements = saturating_product(saturating_product(ne[0], ne[1]), ne[2]);
-  return op.expect(elements <= INT32_MAX / static_cast<int64_t>(sizeof(float)),
+  constexpr int64_t kMax = INT32_MAX / static_cast<int64_t>(sizeof(float));
+  return op.expect(elements(ne[0], ne[1], ne[2]) <= kMax,
                    "images of 2 GiB and more are too large for ggml");
 }
 
@@ -63,7 +71,8 @@ bool expect_window(OpContext& op, const ggml_tensor& x, const std::array<int64_t
   const std::array<int64_t, 4> result = op.declared();
   for (size_t i = 0; i < 2; ++i) {
     if (!op.expect(kernel[i] > 0 && w.stride[i] > 0 && w.padding[i] >= 0 && w.dilation[i] > 0,
-                   "kernel, stride and dilation must be positive, padding not negative")) {
+                   "kernel, stride and dilation must be positive, padding not negative") ||
+        !op.expect(w.padding[i] < kMaxPadding, "a padding of %d is too large", w.padding[i])) {
       return false;
     }
     const int64_t room =
@@ -176,7 +185,8 @@ ggml_tensor* build_im2col(OpContext& op) {
   if (!op.expect_f32(0) || !op.expect_contiguous(0) || !expect_valid(op, w[0]) ||
       !expect_valid(op, w[1]) || !expect_small_images(op, {x->ne[0], x->ne[1], x->ne[2], 1}) ||
       !op.expect(ne[1] > 0 && ne[2] > 0 && n_windows(x->ne[0], w[0]) == ne[1] &&
-                     n_windows(x->ne[1], w[1]) == ne[2],
+                     n_windows(x->ne[1], w[1]) == ne[2] &&
+                     elements(w[0].kernel, w[1].kernel, x->ne[2]) == ne[0],
                  "the windows over %s do not give the declared result", describe(*x).c_str())) {
     return nullptr;
   }
@@ -199,7 +209,9 @@ ggml_tensor* build_im2col_3d(OpContext& op) {
                  static_cast<long long>(images), channels) ||
       !op.expect(ne[1] > 0 && ne[2] > 0 && ne[3] > 0 && n_windows(x->ne[0], w[0]) == ne[1] &&
                      n_windows(x->ne[1], w[1]) == ne[2] &&
-                     n_windows(x->ne[2], w[2]) * images == ne[3],
+                     saturating_product(n_windows(x->ne[2], w[2]), images) == ne[3] &&
+                     saturating_product(elements(w[0].kernel, w[1].kernel, w[2].kernel),
+                                        channels) == ne[0],
                  "the windows over %s do not give the declared result", describe(*x).c_str())) {
     return nullptr;
   }

@@ -120,6 +120,28 @@ inline Program host_program() {
   return g.program();
 }
 
+// Windows as rows and their sums, interpolation, and coordinates from outside.
+inline Program image_program() {
+  const auto code = [](auto kind) { return Dim(static_cast<int64_t>(kind)); };
+  GraphWriter g;
+  const Dim n = g.dim_symbol("n", 1, 4, /*input=*/0, /*dim=*/0);
+  const ValueId x = g.input(f32({6, 5, 2, n}));
+  const ValueId grid = g.input(f32({2, 4, 3, n}));
+  const ValueId rows = g.call(Op::Im2col, {x}, f32({12, 6, 2, n}), {3, 2, 1, 2, 1, 0, 1, 1});
+  const ValueId sums =
+      g.call(Op::Col2im, {rows}, f32({6, 5, 2, n}), {6, 5, 3, 2, 1, 2, 1, 0, 1, 1});
+  const ValueId large =
+      g.call(Op::Upscale, {sums}, f32({12, 7, 2, n}), {code(Upscale::Bilinear), 12, 7, 1});
+  const ValueId small = g.call(Op::HostResize, {large}, f32({4, 3, 2, n}),
+                               {code(HostResize::CubicAa), 2, 4, 3, 2, 0}, {3.0, 0.0, 0.0});
+  const ValueId volumes =
+      g.call(Op::Im2col3d, {small}, f32({8, 3, 2, n}), {1, n, 2, 2, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1});
+  g.output(volumes);
+  g.output(g.call(Op::HostGridSample, {x, grid}, f32({4, 3, 2, n}),
+                  {code(GridMode::Bicubic), code(GridPadding::Reflection), 0}));
+  return g.program();
+}
+
 // Two graphs, and every kind of expression.
 inline Program two_graphs_program() {
   GraphWriter g("main");
@@ -143,8 +165,8 @@ inline Program two_graphs_program() {
 }
 
 inline std::vector<Program> sample_programs() {
-  return {linear_program(), decoder_program(), stateful_program(),
-          conv_program(),   host_program(),    two_graphs_program()};
+  return {linear_program(), decoder_program(), stateful_program(),  conv_program(),
+          host_program(),   image_program(),   two_graphs_program()};
 }
 
 }  // namespace executorch_ggml::testing

@@ -202,7 +202,8 @@ void try_blob(const std::vector<uint8_t>& blob, uint64_t seed, Tally& tally) {
 }
 
 std::vector<Program> samples() {
-  return {linear_program(), decoder_program(), stateful_program(), conv_program(), host_program()};
+  return {linear_program(), decoder_program(), stateful_program(),
+          conv_program(),   host_program(),    image_program()};
 }
 
 TEST(DelegateMutations, TheSamplesThemselvesRun) {

@@ -224,6 +224,8 @@ TEST(OpBuilders, WindowsMustFit) {
   expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, -1, 1, 1, 2}), "must be positive");
   expect_refused(rows(f32({63, 1, 3, 2}), {21, 1, 1, 1, 0, 0, 1, 1}), "declared result");
   expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, INT64_C(1) << 40, 1, 1, 2}), "32 bits");
+  expect_refused(rows(f32({18, 3, 4, 2}), {3, 2, 2, 1, INT32_MAX, 1, 1, 2}), "too large");
+  expect_refused(rows(f32({19, 3, 4, 2}), {3, 2, 2, 1, 1, 1, 1, 2}), "declared result");
   expect_refused(one_call(Op::Im2col, {i32({5, 4})}, f32({1, 5, 4}), {1, 1, 1, 1, 0, 0, 1, 1}),
                  "expected f32");
 }

@@ -212,6 +212,16 @@ CONV_2D = [
     ),
 ]
 
+PADDING_MODES = [
+    conv(
+        f"conv{rank}d_{mode}",
+        lambda kind=kind, mode=mode: kind(2, 3, 3, padding=1, padding_mode=mode),
+        (x,),
+    )
+    for rank, kind, x in ((1, nn.Conv1d, r(2, 2, 6)), (2, nn.Conv2d, r(2, 2, 5, 6)))
+    for mode in ("reflect", "replicate", "circular")
+]
+
 _N = Dim("n", min=1, max=8)
 _H = Dim("h", min=4, max=64)
 _W = Dim("w", min=4, max=64)
@@ -453,4 +463,4 @@ FOLDS = [
     fn("fold_unbatched", lambda x: F.fold(x, (4, 6), 2, stride=2), (r(12, 6),)),
 ]
 
-CASES = [*CONV_1D, *CONV_2D, *DYNAMIC, *CONV_3D, *TRANSPOSED, *FOLDS]
+CASES = [*CONV_1D, *CONV_2D, *PADDING_MODES, *DYNAMIC, *CONV_3D, *TRANSPOSED, *FOLDS]
