@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
@@ -53,21 +55,29 @@ def _matrices(ctx: LoweringContext, node: fx.Node, first: int = 0) -> tuple[Tens
     return ctx.as_f32(a), b
 
 
-def _transposed(ctx: LoweringContext, b: Tensor) -> Tensor:
+def _transposed(ctx: LoweringContext, arg: Any, b: Tensor) -> Tensor:
+    """The second operand ``b`` of a product as ggml reads it.
+
+    A constant that nothing else reads is stored that way.
+    """
+    if len(arg.users) == 1:
+        value = ctx.precomputed((arg,), lambda stored: stored.mT.contiguous())
+        if value is not None:
+            return Tensor(value, (*b.shape[:-2], b.shape[-1], b.shape[-2]), b.dtype)
     return ctx.transpose(b, b.rank - 2, b.rank - 1)
 
 
 @lowering("aten.mm.default", "aten.bmm.default")
 def mm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     a, b = _matrices(ctx, node)
-    return ctx.result(node, product(ctx, a, _transposed(ctx, b)))
+    return ctx.result(node, product(ctx, a, _transposed(ctx, node.args[1], b)))
 
 
 @lowering("aten.matmul.default", whole=True)
 def matmul(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """Batched product with broadcasting of the leading dims, of vectors too."""
     a, b = _matrices(ctx, node)
-    w = b if b.rank == 1 else _transposed(ctx, b)
+    w = b if b.rank == 1 else _transposed(ctx, node.args[1], b)
     x = a if a.rank > 1 else Tensor(a.value, (1, *a.shape), a.dtype)
     batch = broadcast_shape(x.shape[:-2], w.shape[:-2])
     if all(dims_equal(d, 1) for d in w.shape[:-2]):
@@ -93,7 +103,7 @@ def _one_batch_dim(ctx: LoweringContext, x: Tensor) -> Tensor:
 def addmm(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``beta * bias + alpha * (a @ b)``."""
     a, b = _matrices(ctx, node, first=1)
-    return _plus_bias(ctx, node, product(ctx, a, _transposed(ctx, b)))
+    return _plus_bias(ctx, node, product(ctx, a, _transposed(ctx, node.args[2], b)))
 
 
 @lowering("aten.addmv.default", whole=True)

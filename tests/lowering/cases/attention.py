@@ -230,6 +230,30 @@ def _by_hand(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, _LOWEST).softmax(-1) @ v
 
 
+#: Forms that others write, or that torch takes attention apart to.
+DECOMPOSED = [
+    host("attention_by_hand", _by_hand, (*_QKV, r(6, 7) > -0.5), rtol=PRODUCT),
+    host("attention_by_hand_blind_row", _by_hand, (*_QKV, _BLIND_ROW), rtol=PRODUCT),
+    host(
+        "attention_math",
+        lambda q, k, v: torch.ops.aten._scaled_dot_product_attention_math(q, k, v)[0],
+        _QKV,
+        rtol=PRODUCT,
+    ),
+    host(
+        "attention_math_blind_row",
+        lambda *a: torch.ops.aten._scaled_dot_product_attention_math(*a)[0],
+        (*_QKV, _BLIND_ROW),
+        rtol=PRODUCT,
+    ),
+    host(
+        "safe_softmax",
+        lambda x: torch.ops.aten._safe_softmax(x, -1),
+        (_HIDING,),
+    ),
+]
+
+
 class _SelfAttention(nn.Module):
     """``nn.MultiheadAttention`` as modules call it."""
 
@@ -295,4 +319,4 @@ MODULES = [
     ),
 ]
 
-CASES = [*PLAIN, *CAUSAL, *BOOLEAN, *FLOAT, *MODULES]
+CASES = [*PLAIN, *CAUSAL, *BOOLEAN, *FLOAT, *DECOMPOSED, *MODULES]

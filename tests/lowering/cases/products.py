@@ -63,6 +63,8 @@ LINEAR = [
     ),
     fn("linear_expanded_input", lambda x, w: F.linear(x.expand(4, 3, 8), w), (r(3, 8), r(5, 8))),
     fn("linear_long", F.linear, (r(2, 4099), r(3, 4099)), "mul_mat", rtol=PRODUCT, atol=1e-3),
+    # Rounding the weights or the rows to BF16 or F16 anywhere would show.
+    fn("linear_large", F.linear, (r(64, 512), r(128, 512)), "mul_mat", rtol=PRODUCT),
     fn("linear_nan", F.linear, (r(3, 8).log(), r(5, 8)), "mul_mat", rtol=PRODUCT),
     fn(
         "linear_infinite",
@@ -149,8 +151,21 @@ HALF = [
 
 _NAN = math.nan
 
+
+class _Stored(nn.Module):
+    """A product with a weight ``[k, n]``, which is stored as ggml reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(r(8, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight
+
+
 PRODUCTS = [
     fn("mm", torch.mm, (r(3, 8), r(8, 5)), "permute", "cont", "mul_mat", rtol=PRODUCT),
+    Case("mm_stored", _Stored(), (r(3, 8),), ("mul_mat",), PRODUCT),
     fn("mm_transposed", lambda a, b: a @ b.t(), (r(3, 8), r(5, 8)), "mul_mat", rtol=PRODUCT),
     fn("mm_both_transposed", lambda a, b: a.t() @ b.t(), (r(8, 3), r(5, 8)), rtol=PRODUCT),
     fn("mm_inner_one", torch.mm, (r(6, 1), r(1, 5)), "permute", "mul_mat", rtol=PRODUCT),
