@@ -269,6 +269,13 @@ GRID = [
         ("bicubic", "reflection", False),
     )
 ] + [
+    _sample(
+        "grid_sample_not_finite",
+        _IMAGE,
+        special(2, 4, 5, 2),
+        padding_mode="border",
+        align_corners=False,
+    ),
     _sample("grid_sample_far", _IMAGE, _grid(9.0), padding_mode="reflection", align_corners=False),
 ]
 
