@@ -33,9 +33,10 @@ def constant_tensor(program: ExportedProgram, node: fx.Node) -> torch.Tensor | N
             found = program.state_dict.get(target)
     else:
         return None
-    if not isinstance(found, torch.Tensor) or found.is_meta:
-        return None
-    return None if isinstance(found, torch._subclasses.FakeTensor) else found
+    if isinstance(found, torch._subclasses.FakeTensor):
+        # Partitioners see fake contents, but a number of the model's code is kept beside them.
+        found = getattr(node.meta.get("val"), "constant", None)
+    return found if isinstance(found, torch.Tensor) and not found.is_meta else None
 
 
 def constant_scalar(program: ExportedProgram, node: fx.Node) -> float | None:
