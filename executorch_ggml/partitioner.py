@@ -24,6 +24,7 @@ from executorch_ggml.lowering.registry import is_kept_whole, op_name
 from executorch_ggml.lowering.views import SIZE_OPS
 from executorch_ggml.options import GgmlOptions
 from executorch_ggml.passes.keep_whole import keep_whole
+from executorch_ggml.passes.plain_outputs import plain_outputs
 from executorch_ggml.passes.separate_state import separate_state_outputs
 from executorch_ggml.report import DelegationReport, Rejection
 
@@ -108,8 +109,8 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         a kept op that stays undelegated would stop the export.
 
         This is also where ExecuTorch first shows the program, before its own passes, and
-        the only place where a partitioner may prepare it: see ``separate_state_outputs`` and
-        ``keep_whole``.
+        the only place where a partitioner may prepare it: see ``separate_state_outputs``,
+        ``plain_outputs`` and ``keep_whole``.
         """
         if self._kept is not None and self._kept[0] is ep:
             return self._kept[1], None
@@ -117,6 +118,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         declined: set[torch._ops.OpOverload] = set()
         if not any(n.op == "get_attr" and "lowered_module" in n.name for n in ep.graph.nodes):
             separate_state_outputs(ep)
+            plain_outputs(ep)
             verdicts = dry_run(ep, self.options)
             keep_whole(n for n in verdicts.supported if is_kept_whole(op_name(n.target)))
             for node in ep.graph.nodes:

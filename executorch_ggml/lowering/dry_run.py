@@ -75,7 +75,8 @@ class _MetadataSources:
         if node.op == "get_attr":
             target = str(node.target)
         if target is None:
-            dim_order_of(fake)
+            if node.op == "placeholder":
+                dim_order_of(fake)  # what is computed is dense where a delegate takes it
             value = graph.input(contiguous_type(ir_dtype(fake.dtype), shape), 0, shape)
         elif target in self._mutated:
             value = graph.buffer_state(contiguous_type(ir_dtype(fake.dtype), shape), target)

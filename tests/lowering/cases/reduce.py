@@ -176,6 +176,7 @@ EXTREMES = [
         others=[(r(1, 3, 5),), (r(16, 3, 5),)],
         rtol=EXACT,
     ),
+    host("max_dim_named", lambda x: x.max(1), (X,), rtol=EXACT),
     host("max_dim_values", lambda x: x.max(0)[0] * 2, (X,), rtol=EXACT),
     host(
         "argmax_half_ties",  # 1500.5 is 1500 in half precision
@@ -291,6 +292,12 @@ SCANS = [
         rtol=EXACT,
     ),
     host("cumprod", lambda x: x.cumprod(1), (X,), rtol=PRODUCT),
+    host(
+        "cumprod_expanded",
+        lambda x: x[:, None].expand(3, 5, 4).cumprod(1),
+        (r(3, 4),),
+        rtol=PRODUCT,
+    ),
     host("cumprod_special", lambda x: x.cumprod(-1), (FINITE,), rtol=PRODUCT),
     host("cumprod_int", lambda x: x.cumprod(0), (INT,), rtol=EXACT),
     host("cummax", lambda x: tuple(x.cummax(1)), (X,), rtol=EXACT),
