@@ -110,3 +110,53 @@ def sizes(*of_inputs: Any) -> Any:
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
     """All of these functions of the same inputs, so that one row covers their semantics."""
     return lambda *inputs: tuple(function(*inputs) for function in functions)
+
+
+class Together(nn.Module):
+    """Several modules side by side; the results follow each other."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(case.module for case in cases)
+        self.counts = [len(case.inputs) for case in cases]
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        results: list[Tensor] = []
+        start = 0
+        for part, count in zip(self.parts, self.counts, strict=True):
+            found = part(*inputs[start : start + count])
+            results += found if isinstance(found, (tuple, list)) else [found]
+            start += count
+        return tuple(results)
+
+
+def by_operator(cases: Sequence[Case], at_most: int = 4) -> list[Case]:
+    """Host-side rows of one operator as one row.
+
+    They differ in dtype, special values or an option, and a lowering takes far longer
+    than a kernel. Rows that expect certain calls, sizes or state stay apart.
+    """
+    groups: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        has_state = any(True for _ in (*case.module.buffers(), *case.module.parameters()))
+        alone = not case.host or case.ops or case.dynamic_shapes or case.others or has_state
+        operator = case.name if alone else case.name.partition("_")[0] + "_"
+        groups.setdefault((operator, case.rtol, case.atol), []).append(case)
+    rows: list[Case] = []
+    for group in groups.values():
+        for start in range(0, len(group), at_most):
+            part = group[start : start + at_most]
+            rows.append(part[0] if len(part) == 1 else _together(part))
+    return rows
+
+
+def _together(cases: Sequence[Case]) -> Case:
+    first = cases[0]
+    return Case(
+        "+".join(case.name for case in cases),
+        Together(cases),
+        tuple(x for case in cases for x in case.inputs),
+        rtol=first.rtol,
+        host=True,
+        atol=first.atol,
+    )
