@@ -6,7 +6,7 @@ comparison vacuous (a default MobileNetV2 gives 1e-22): :func:`randomized` draws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,22 @@ import torch
 import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
+from torch.export import Dim
 
+from tests.export.model_blocks import (
+    ConformerBlock,
+    Tagger,
+    UNet,
+    WaveRNN,
+    densenet,
+    inception,
+    maxvit,
+    mobilenet_v3,
+    shufflenet,
+    squeezenet,
+    vgg,
+    wav2letter,
+)
 from tests.lowering.cases.base import ids, r
 
 
@@ -22,13 +37,18 @@ from tests.lowering.cases.base import ids, r
 class Family:
     """A model and its inputs.
 
+    ``others``: inputs of other sizes for the same program.
     ``left``: how often which op stays with ExecuTorch; empty: all is delegated.
+    ``rtol``: of the largest result.
     """
 
     name: str
     make: Callable[[], nn.Module]
     inputs: tuple[Tensor, ...]
+    dynamic_shapes: Any = None
+    others: Sequence[tuple[Tensor, ...]] = ()
     left: Mapping[str, int] = field(default_factory=dict)
+    rtol: float = 1e-4
 
 
 class Outputs(nn.Module):
@@ -68,6 +88,10 @@ def randomized(model: nn.Module) -> nn.Module:
             normal(module.running_mean, 0.1)
             module.running_var.copy_(1 + torch.rand(module.running_var.shape, generator=generator))
     return model.eval()
+
+
+def _randomized(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+    return lambda: randomized(make())
 
 
 def _transformer(
@@ -112,31 +136,21 @@ class _SentenceEmbedding(nn.Module):
         return F.normalize(mean, dim=1)
 
 
-class _Tagger(nn.Module):
-    """Words to tags: embedding, two layers both ways, a product for each word."""
+_LENGTH = Dim("length", min=1, max=40)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(99, 16)
-        self.layers = nn.LSTM(16, 12, 2, batch_first=True, bidirectional=True)
-        self.tags = nn.Linear(24, 5)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        found: Tensor = self.tags(self.layers(self.words(ids))[0]).log_softmax(-1)
-        return found
+def _bert(dtype: torch.dtype) -> Callable[[], nn.Module]:
+    make = _transformer(
+        "BertModel",
+        transformers.BertConfig(**_TEXT),
+        "input_ids attention_mask",
+        "last_hidden_state pooler_output",
+    )
+    return lambda: make().to(dtype)
 
 
 TEXT = [
-    Family(
-        "bert",
-        _transformer(
-            "BertModel",
-            transformers.BertConfig(**_TEXT),
-            "input_ids attention_mask",
-            "last_hidden_state pooler_output",
-        ),
-        (_IDS, _PADDING),
-    ),
+    Family("bert", _bert(torch.float32), (_IDS, _PADDING)),
     Family("minilm", _SentenceEmbedding, (_IDS, _PADDING)),
     Family(
         "roberta",
@@ -225,7 +239,16 @@ TEXT = [
         ),
         (_IDS, ids(99, 2, 5)),
     ),
-    Family("lstm_tagger", lambda: randomized(_Tagger()), (_IDS,)),
+    Family(
+        "bert_dynamic",
+        _bert(torch.float32),
+        (_IDS, _PADDING),
+        dynamic_shapes={"values": ({1: _LENGTH}, {1: _LENGTH})},
+        others=[(ids(99, 2, n), torch.ones(2, n, dtype=torch.int64)) for n in (1, 40, 9)],
+    ),
+    Family("bert_bfloat16", _bert(torch.bfloat16), (_IDS, _PADDING), rtol=0.05),
+    Family("bert_half", _bert(torch.float16), (_IDS, _PADDING), rtol=0.01),
+    Family("lstm_tagger", lambda: randomized(Tagger()), (_IDS,)),
 ]
 
 # --- images ----------------------------------------------------------------------------
@@ -241,61 +264,6 @@ _PATCHES: dict[str, Any] = {
     **_LABELS,
 }
 _IMAGE = r(2, 3, 32, 32)
-
-
-class _Scaled(nn.Module):
-    """The channels weighted by what the whole image holds, as in MobileNetV3."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.down = nn.Conv2d(channels, channels // 4, 1)
-        self.up = nn.Conv2d(channels // 4, channels, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        mean = F.adaptive_avg_pool2d(x, 1)
-        return x * F.hardsigmoid(self.up(F.relu(self.down(mean))))
-
-
-class _Bottleneck(nn.Module):
-    """MobileNetV3's block: widen, filter each channel, weight the channels, narrow."""
-
-    def __init__(self, channels: int, wide: int, kernel: int, stride: int, out: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, wide, 1, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.Hardswish(),
-            nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.Hardswish(),
-            _Scaled(wide),
-            nn.Conv2d(wide, out, 1, bias=False),
-            nn.BatchNorm2d(out),
-        )
-        self.adds = stride == 1 and channels == out
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.layers(x)
-        return x + y if self.adds else y
-
-
-def _mobilenet_v3() -> nn.Module:
-    return randomized(
-        nn.Sequential(
-            nn.Conv2d(3, 16, 3, 2, 1, bias=False),
-            nn.BatchNorm2d(16),
-            nn.Hardswish(),
-            _Bottleneck(16, 32, 3, 1, 16),
-            _Bottleneck(16, 48, 5, 2, 24),
-            _Bottleneck(24, 64, 5, 1, 24),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(24, 32),
-            nn.Hardswish(),
-            nn.Dropout(0.2),
-            nn.Linear(32, 10),
-        )
-    )
 
 
 IMAGES = [
@@ -379,7 +347,45 @@ IMAGES = [
         ),
         (_IMAGE,),
     ),
-    Family("mobilenet_v3", _mobilenet_v3, (_IMAGE,)),
+    Family("mobilenet_v3", lambda: randomized(mobilenet_v3()), (_IMAGE,)),
+    Family(
+        "swin_v2",
+        _transformer(
+            "Swinv2ForImageClassification",
+            transformers.Swinv2Config(
+                image_size=32,
+                patch_size=2,
+                embed_dim=16,
+                depths=[2, 2],
+                num_heads=[2, 4],
+                window_size=4,
+                **_LABELS,
+            ),
+            "pixel_values",
+            "logits",
+        ),
+        (_IMAGE,),
+    ),
+    Family(
+        "regnet",
+        _transformer(
+            "RegNetForImageClassification",
+            transformers.RegNetConfig(
+                embedding_size=8,
+                hidden_sizes=[16, 24],
+                depths=[1, 2],
+                groups_width=8,
+                **_LABELS,
+            ),
+            "pixel_values",
+            "logits",
+        ),
+        (_IMAGE,),
+    ),
+    *(
+        Family(make.__name__, _randomized(make), (r(2, 3, 64, 64),))
+        for make in (vgg, squeezenet, densenet, shufflenet, inception, maxvit)
+    ),
     Family(
         "efficientnet",
         _transformer(
@@ -498,38 +504,10 @@ def _whisper_encoder() -> nn.Module:
 SOUND.append(Family("whisper_encoder", _whisper_encoder, (r(1, 16, 40),)))
 
 
-class _ConformerBlock(nn.Module):
-    """Gulati et al. 2020: half a feed-forward, attention, convolution, half a feed-forward."""
-
-    def __init__(self, size: int = 32, heads: int = 4, kernel: int = 7) -> None:
-        super().__init__()
-        self.first, self.second = self._feed_forward(size), self._feed_forward(size)
-        self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(3))
-        self.attention = nn.MultiheadAttention(size, heads, batch_first=True)
-        self.widen = nn.Conv1d(size, 2 * size, 1)
-        self.depthwise = nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size)
-        self.batch_norm = nn.BatchNorm1d(size)
-        self.narrow = nn.Conv1d(size, size, 1)
-
-    @staticmethod
-    def _feed_forward(size: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.LayerNorm(size), nn.Linear(size, 4 * size), nn.SiLU(), nn.Linear(4 * size, size)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + 0.5 * self.first(x)
-        y = self.norms[0](x)
-        x = x + self.attention(y, y, y, need_weights=False)[0]
-        y = F.glu(self.widen(self.norms[1](x).transpose(1, 2)), dim=1)
-        x = x + self.narrow(F.silu(self.batch_norm(self.depthwise(y)))).transpose(1, 2)
-        return self.norms[2](x + 0.5 * self.second(x))  # type: ignore[no-any-return]
-
-
 SOUND.append(
     Family(
         "conformer",
-        lambda: randomized(nn.Sequential(_ConformerBlock(), _ConformerBlock())),
+        lambda: randomized(nn.Sequential(ConformerBlock(), ConformerBlock())),
         (r(2, 11, 32),),
     )
 )
@@ -537,72 +515,15 @@ SOUND.append(
 # --- diffusion -------------------------------------------------------------------------
 
 
-class _TimeBlock(nn.Module):
-    """A residual block that adds the time's embedding to every pixel."""
-
-    def __init__(self, channels: int, out: int, time: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.GroupNorm(4, channels), nn.GroupNorm(4, out)
-        self.conv1 = nn.Conv2d(channels, out, 3, padding=1)
-        self.conv2 = nn.Conv2d(out, out, 3, padding=1)
-        self.time = nn.Linear(time, out)
-        self.skip = nn.Conv2d(channels, out, 1)
-
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        y = self.conv1(F.silu(self.norm1(x))) + self.time(F.silu(time))[:, :, None, None]
-        return self.skip(x) + self.conv2(F.silu(self.norm2(y)))  # type: ignore[no-any-return]
-
-
-class _CrossAttention(nn.Module):
-    """Pixels attend to a text's states."""
-
-    def __init__(self, channels: int, text: int, heads: int = 4) -> None:
-        super().__init__()
-        self.norm = nn.GroupNorm(4, channels)
-        self.heads = heads
-        self.q = nn.Linear(channels, channels, bias=False)
-        self.kv = nn.Linear(text, 2 * channels, bias=False)
-        self.out = nn.Linear(channels, channels)
-
-    def forward(self, x: Tensor, text: Tensor) -> Tensor:
-        b, c, h, w = x.shape
-        rows = self.norm(x).flatten(2).transpose(1, 2)
-        k, v = self.kv(text).chunk(2, dim=-1)
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (self.q(rows), k, v))
-        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        return x + self.out(y).transpose(1, 2).reshape(b, c, h, w)  # type: ignore[no-any-return]
-
-
-class _UNet(nn.Module):
-    """A denoiser of one level: down, attend to the text, up, with a skip."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 32))
-        self.first = nn.Conv2d(4, 16, 3, padding=1)
-        self.down = _TimeBlock(16, 16, 32)
-        self.halve = nn.Conv2d(16, 16, 3, stride=2, padding=1)
-        self.middle = _TimeBlock(16, 32, 32)
-        self.attention = _CrossAttention(32, 24)
-        self.conv = nn.Conv2d(32, 16, 3, padding=1)
-        self.up = _TimeBlock(32, 16, 32)
-        self.last = nn.Sequential(nn.GroupNorm(4, 16), nn.SiLU(), nn.Conv2d(16, 4, 3, padding=1))
-
-    def forward(self, x: Tensor, step: Tensor, text: Tensor) -> Tensor:
-        frequencies = torch.exp(-torch.arange(8, dtype=torch.float32) * 1.15)
-        angles = step[:, None].float() * frequencies
-        time = self.time(torch.cat([angles.cos(), angles.sin()], dim=-1))
-        kept = self.down(self.first(x), time)
-        y = self.attention(self.middle(self.halve(kept), time), text)
-        y = self.conv(F.interpolate(y, scale_factor=2.0, mode="nearest"))
-        found: Tensor = self.last(self.up(torch.cat([y, kept], dim=1), time))
-        return found
-
+SOUND += [
+    Family("wav2letter", lambda: randomized(wav2letter()), (r(1, 1, 700),)),
+    Family("wavernn", lambda: randomized(WaveRNN()), (r(2, 24), r(2, 8, 6))),
+]
 
 DIFFUSION = [
     Family(
         "diffusion_unet",
-        lambda: randomized(_UNet()),
+        lambda: randomized(UNet()),
         (r(2, 4, 16, 16), torch.tensor([3, 700]), r(2, 5, 24)),
     )
 ]
