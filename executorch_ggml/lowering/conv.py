@@ -150,3 +150,22 @@ def conv_padding(ctx: LoweringContext, node: fx.Node) -> Tensor:
         raise Unsupported(f"padding {padding!r}")
     groups = ctx.static(ctx.argument(node, 6, "groups", 1), "groups")
     return _convolve(ctx, node, windows, groups, extra)
+
+
+@lowering(
+    "aten.conv_transpose1d.default",
+    "aten.conv_transpose2d.input",
+    "aten.conv_transpose3d.input",
+    whole=True,
+)
+def conv_transposed(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    windows = _windows(
+        ctx,
+        ctx.tensor(node.args[1], "weight"),
+        ctx.argument(node, 3, "stride", 1),
+        ctx.argument(node, 4, "padding", 0),
+        ctx.argument(node, 7, "dilation", 1),
+    )
+    return conv_transpose(
+        ctx, node, windows, ctx.static(ctx.argument(node, 6, "groups", 1), "groups")
+    )

@@ -401,6 +401,14 @@ TRANSPOSED = [
         (r(2, 3, 5, 6), r(3, 4, 3, 3), r(4)),
         rtol=PRODUCT,
     ),
+    fn(
+        "convolution_transposed",
+        lambda x, w, b: torch.ops.aten.convolution(
+            x, w, b, [2, 1], [1, 0], [1, 2], True, [1, 0], 2
+        ),
+        (r(2, 4, 5, 6), r(4, 3, 3, 2), r(6)),
+        rtol=PRODUCT,
+    ),
     conv("conv_transpose1d", lambda: nn.ConvTranspose1d(3, 4, 3, stride=2), (r(2, 3, 7),)),
     conv(
         "conv_transpose1d_all",
