@@ -138,4 +138,7 @@ void host_resize(const HostTask& task);
 void host_grid_sample(const HostTask& task);
 void host_recurrent(const HostTask& task);
 
+// Parts of ggml calls; host_attention.cpp.
+void zero_blind_rows(const HostTask& task);
+
 }  // namespace executorch_ggml

@@ -277,6 +277,7 @@ ggml_tensor* build_attention(OpContext& op) {
                   describe(*mask).c_str(), nk, nq))) {
     return nullptr;
   }
+  const bool has_mask = mask != nullptr;
   const bool flash = op.options().use_flash_without_cache();
   if (op.flag(param::kCausal)) {
     if (!op.expect(nk >= nq, "causal attention of %" PRId64 " queries over %" PRId64 " keys", nq,
@@ -300,7 +301,13 @@ ggml_tensor* build_attention(OpContext& op) {
   a.scale = op.param(param::kScale);
   if (!flash) {
     a.v = ggml_cont(ctx, ggml_permute(ctx, v, 1, 2, 0, 3));  // V^T, row by row
-    return explicit_attention(ctx, a);
+    ggml_tensor* attended = explicit_attention(ctx, a);
+    if (!has_mask) {
+      return attended;
+    }
+    // As flash attention does.
+    const std::array<ggml_tensor*, 2> operands = {attended, mask};
+    return op.host_op(zero_blind_rows, GGML_TYPE_F32, op.declared(), operands, {});
   }
   a.v = ggml_permute(ctx, v, 0, 2, 1, 3);
   if (!op.options().device_is_cpu()) {

@@ -362,7 +362,7 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         rules.attention,
         ref_attention.attention,
         "softmax(scale * q k^T + mask) v, explicit or ggml_flash_attn_ext; causal is "
-        "lower-right aligned to the last query and key",
+        "lower-right aligned to the last query and key; a query whose mask is -inf alone gives 0",
     ),
     OpDef(
         73,

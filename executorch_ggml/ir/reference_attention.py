@@ -79,7 +79,7 @@ def _attend(
     softcap: float = 0.0,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """softmax(cap(scale q k^T) + bias) v.
+    """softmax(cap(scale q k^T) + bias) v; 0 for a query whose bias hides every key.
 
     q is [B, S, H, D], k and v [B, T, Hkv, D*]; ``visible`` [B, S, T] (bool) and ``bias``
     [B or 1, H or 1, S, T]; ``sinks`` [H]: a score per head that takes part in the sum of
@@ -100,6 +100,9 @@ def _attend(
         weights = torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]
     else:
         weights = scores.softmax(dim=-1)
+    if bias is not None:
+        blind = (bias == -math.inf).all(dim=-1, keepdim=True)
+        weights = weights.masked_fill(blind, 0.0)
     return torch.einsum("bhst,bthd->bshd", weights, v).contiguous()
 
 

@@ -8,16 +8,15 @@ model made, so none is left in the IR of an ordinary decoder.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import fx
 
-from executorch_ggml.ir.enums import HostBinary, HostReduce, RopeMode, Unary
+from executorch_ggml.ir.enums import HostBinary, RopeMode
 from executorch_ggml.ir.graph import State, StateKind, Value
 from executorch_ggml.ir.types import Dim, DType, dims_equal
 from executorch_ggml.lowering.context import LoweringContext, Tensor, broadcast_shape, product
-from executorch_ggml.lowering.host import host_binary, iota, where
+from executorch_ggml.lowering.host import host_binary, iota
 from executorch_ggml.lowering.registry import Unsupported, lowering, op_name
 
 _ROPE_MODES = {"normal": RopeMode.NORMAL, "neox": RopeMode.NEOX}
@@ -67,49 +66,24 @@ def rope(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, ctx.permute(y, _SWAP_HEADS))
 
 
-#: Added to the score of a hidden key. Its weight is exactly 0 beside any key that is seen,
-#: and a row without one stays finite.
-_HIDDEN = -1e38
-
-
-@dataclass(frozen=True)
-class _Mask:
-    """What is added to the scores, and which of its rows see no key at all.
-
-    ``bias`` F32 ``[keys, queries, heads or 1, batch or 1]``. Such rows of the result are 0,
-    as torch has it: ``seen`` F32 (0 or 1) is multiplied, ``seen`` I32 selects.
-    """
-
-    bias: Value
-    seen: Value | None = None
-
-
-def _boolean_mask(ctx: LoweringContext, mask: Tensor) -> _Mask:
-    """True: attend."""
+def _additive_mask(ctx: LoweringContext, mask: Tensor) -> Value:
+    """What is added to the scores: a boolean mask (true: attend) as 0 or -inf."""
+    if mask.is_float:
+        return ctx.contiguous(ctx.as_f32(mask).value)
     if mask.dtype != torch.bool:
         raise Unsupported(f"mask of dtype {mask.dtype}")
-    ones = ctx.call("cast", ctx.contiguous(mask.value), dtype=int(DType.F32))
-    seen = ctx.call("unary", ctx.call("sum_rows", ones), kind=int(Unary.STEP))
-    return _Mask(ctx.call("scale", ones, scale=-_HIDDEN, bias=_HIDDEN), seen)
+    as_float = ctx.call("cast", ctx.contiguous(mask.value), dtype=int(DType.F32))
+    return ctx.call("log", as_float)  # log(1) = 0, log(0) = -inf
 
 
-def _float_mask(ctx: LoweringContext, mask: Tensor) -> _Mask:
-    """Added to the scores as it is. A row of -inf alone is seen only in its values."""
-    bias = ctx.contiguous(ctx.as_f32(mask).value)
-    largest = ctx.call("host_reduce", bias, kind=int(HostReduce.MAX))
-    lowest = ctx.constant(torch.tensor(-math.inf))
-    return _Mask(bias, host_binary(ctx, HostBinary.NE, largest, lowest, torch.bool))
-
-
-def _causal_mask(ctx: LoweringContext, queries: Dim, keys: Dim) -> _Mask:
+def _causal_mask(ctx: LoweringContext, queries: Dim, keys: Dim) -> Value:
     """Query i sees the keys 0..i, whatever the number of keys."""
     if isinstance(queries, int) and isinstance(keys, int):
         visible = torch.ones(queries, keys, dtype=torch.bool).tril()
-        return _Mask(ctx.constant(torch.zeros(queries, keys).masked_fill(~visible, _HIDDEN)))
+        return ctx.constant(torch.zeros(queries, keys).masked_fill(~visible, -math.inf))
     rows = ctx.reshape(iota(ctx, queries), (queries, 1))
-    hides = host_binary(ctx, HostBinary.GT, iota(ctx, keys), rows, torch.bool)
-    as_float = ctx.call("cast", hides, dtype=int(DType.F32))
-    return _Mask(ctx.call("scale", as_float, scale=_HIDDEN, bias=0.0))
+    sees = host_binary(ctx, HostBinary.LE, iota(ctx, keys), rows, torch.bool)
+    return ctx.call("log", ctx.call("cast", sees, dtype=int(DType.F32)))
 
 
 def _with_heads(ctx: LoweringContext, x: Tensor, rank: int) -> Tensor:
@@ -132,18 +106,21 @@ def _one_batch(ctx: LoweringContext, x: Tensor, lead: tuple[Dim, ...]) -> Tensor
 
 def _mask_of(
     ctx: LoweringContext, mask: Tensor, rank: int, lead: tuple[Dim, ...], scores: tuple[Dim, Dim]
-) -> _Mask:
+) -> Value:
     mask = _with_heads(ctx, mask, rank)
     if all(dims_equal(d, 1) for d in mask.shape[:-3]):
         lead = (1,)
     shape = (*mask.shape[:-2], *scores)  # a mask may broadcast over queries and keys too
     mask = _one_batch(ctx, Tensor(ctx.broadcast_to(mask, shape), shape, mask.dtype), lead)
-    return _float_mask(ctx, mask) if mask.is_float else _boolean_mask(ctx, mask)
+    return _additive_mask(ctx, mask)
 
 
 @lowering("aten.scaled_dot_product_attention.default", whole=True)
 def scaled_dot_product_attention(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    """``softmax(scale * q k^T + mask) v`` over operands ``[..., heads, length, size]``."""
+    """``softmax(scale * q k^T + mask) v`` over operands ``[..., heads, length, size]``.
+
+    A query that the mask hides every key from gives 0, in the IR as in torch.
+    """
     q, k, v = (ctx.float_tensor(node.args[i], n) for i, n in enumerate(("query", "key", "value")))
     attn_mask = ctx.optional_tensor(ctx.argument(node, 3, "attn_mask"), "attn_mask")
     causal = bool(ctx.argument(node, 5, "is_causal", False))
@@ -174,21 +151,11 @@ def scaled_dot_product_attention(ctx: LoweringContext, node: fx.Node) -> Tensor:
         ctx.rows(_heads_inner(ctx, q, "query")),
         ctx.rows(_heads_inner(ctx, k, "key")),
         ctx.rows(_heads_inner(ctx, v, "value")),
-        None if mask is None else mask.bias,
+        mask,
         causal=int(causal),
         scale=float(scale),
     )
-    if mask is not None and mask.seen is not None:
-        y = _without_blind_rows(ctx, y, mask.seen)
     return ctx.result(node, ctx.reshape(ctx.permute(y, _SWAP_HEADS), ctx.output_shape(node)))
-
-
-def _without_blind_rows(ctx: LoweringContext, y: Value, seen: Value) -> Value:
-    """0 where a query sees no key; ``y`` ``[d, heads, queries, batch]``."""
-    rows = ctx.permute(seen, _SWAP_HEADS)
-    if seen.type.dtype == DType.F32:
-        return ctx.call("mul", y, rows)
-    return where(ctx, rows, y, ctx.constant(torch.tensor(0.0)))
 
 
 def _matched_heads(

@@ -47,8 +47,7 @@ def _qkv(queries: int, keys: int, *lead: int) -> tuple[Tensor, Tensor, Tensor]:
 
 _QKV = _qkv(6, 7, 2, 4)
 _HEADS = ("permute", "permute", "permute", "attention", "permute", "cont")
-_BOOL_MASK = ("cast", "sum_rows", "unary", "scale")
-_BLIND = ("permute", "permute", "permute", "attention", "permute", "mul", "permute", "cont")
+_BOOL_MASK = ("cast", "log")
 
 PLAIN = [
     fn("sdpa", _sdpa, _QKV, *_HEADS, rtol=PRODUCT),
@@ -159,7 +158,7 @@ BOOLEAN = [
             (2, 4, 1, 1),
         )
     ),
-    fn("sdpa_bool_mask_blind_row", _sdpa, (*_QKV, _BLIND_ROW), *_BOOL_MASK, *_BLIND, rtol=PRODUCT),
+    fn("sdpa_bool_mask_blind_row", _sdpa, (*_QKV, _BLIND_ROW), *_BOOL_MASK, *_HEADS, rtol=PRODUCT),
     fn("sdpa_bool_mask_nothing_seen", _sdpa, (*_QKV, torch.zeros(6, 7, dtype=torch.bool))),
     fn("sdpa_bool_mask_rank_2", _sdpa, (*_qkv(6, 7), _BLIND_ROW), rtol=PRODUCT),
     fn("sdpa_bool_mask_rank_3", _sdpa, (*_qkv(6, 7, 2), r(2, 6, 7) > -0.5), rtol=PRODUCT),
@@ -180,7 +179,7 @@ BOOLEAN = [
         _sdpa,
         (*_QKV, _BLIND_ROW[None, None]),
         *_BOOL_MASK,
-        *_BLIND,
+        *_HEADS,
         rtol=PRODUCT,
         dynamic_shapes={"args": ({0: _B, 2: _L}, {0: _B, 2: _S}, {0: _B, 2: _S}, {2: _L, 3: _S})},
         others=[(*_qkv(1, 1, 1, 4), torch.zeros(1, 1, 1, 1, dtype=torch.bool))],
@@ -197,22 +196,22 @@ _LOW[1, 0, 4] = -math.inf
 _LOW[1, 0, 4, 2] = _LOWEST
 
 FLOAT = [
-    host("sdpa_float_mask", _sdpa, (*_QKV, r(6, 7)), rtol=PRODUCT),
-    host("sdpa_float_mask_batch", _sdpa, (*_QKV, r(2, 1, 1, 7)), rtol=PRODUCT),
-    host("sdpa_float_mask_heads", _sdpa, (*_QKV, r(1, 4, 6, 7)), rtol=PRODUCT),
-    host("sdpa_float_mask_column", _sdpa, (*_QKV, r(6, 1)), rtol=PRODUCT),
-    host("sdpa_float_mask_blind_row", _sdpa, (*_QKV, _HIDING), rtol=PRODUCT),
-    host("sdpa_float_mask_lowest", _sdpa, (*_QKV, _LOW), rtol=PRODUCT),
-    host("sdpa_float_mask_rank_2", _sdpa, (*_qkv(6, 7), _HIDING), rtol=PRODUCT),
-    host("sdpa_float_mask_rank_3", _sdpa, (*_qkv(6, 7, 2), _LOW[:, 0].contiguous()), rtol=PRODUCT),
-    host("sdpa_float_mask_rank_5", _sdpa, (*_qkv(6, 7, 2, 3, 2), r(2, 1, 1, 6, 7)), rtol=PRODUCT),
-    host(
+    fn("sdpa_float_mask", _sdpa, (*_QKV, r(6, 7)), rtol=PRODUCT),
+    fn("sdpa_float_mask_batch", _sdpa, (*_QKV, r(2, 1, 1, 7)), rtol=PRODUCT),
+    fn("sdpa_float_mask_heads", _sdpa, (*_QKV, r(1, 4, 6, 7)), rtol=PRODUCT),
+    fn("sdpa_float_mask_column", _sdpa, (*_QKV, r(6, 1)), rtol=PRODUCT),
+    fn("sdpa_float_mask_blind_row", _sdpa, (*_QKV, _HIDING), rtol=PRODUCT),
+    fn("sdpa_float_mask_lowest", _sdpa, (*_QKV, _LOW), rtol=PRODUCT),
+    fn("sdpa_float_mask_rank_2", _sdpa, (*_qkv(6, 7), _HIDING), rtol=PRODUCT),
+    fn("sdpa_float_mask_rank_3", _sdpa, (*_qkv(6, 7, 2), _LOW[:, 0].contiguous()), rtol=PRODUCT),
+    fn("sdpa_float_mask_rank_5", _sdpa, (*_qkv(6, 7, 2, 3, 2), r(2, 1, 1, 6, 7)), rtol=PRODUCT),
+    fn(
         "sdpa_float_mask_half",
         _sdpa,
         tuple(x.half() for x in (*_QKV, _HIDING)),
         rtol=F16,
     ),
-    host(
+    fn(
         "sdpa_float_mask_dynamic",
         _sdpa,
         (*_qkv(6, 7, 3), r(3, 6, 7)),
@@ -247,7 +246,7 @@ DECOMPOSED = [
         rtol=PRODUCT,
     ),
     host(
-        "safe_softmax",
+        "safe_softmax_of_attention",
         lambda x: torch.ops.aten._safe_softmax(x, -1),
         (_HIDING,),
     ),
