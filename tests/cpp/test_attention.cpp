@@ -588,5 +588,45 @@ TEST_F(Attention, WithoutACacheMatchesTheReferenceInEveryForm) {
   }
 }
 
+TEST_F(Attention, AQueryThatSeesNoKeyGivesZeroInEveryForm) {
+  using executorch::extension::from_blob;
+  constexpr int32_t kQueries = 3;
+  constexpr int32_t kKeys = 5;
+  for (const bool flash : {false, true}) {
+    SCOPED_TRACE(flash ? "flash" : "explicit");
+    const Shape shape{.heads = 6, .kv_heads = 3, .causal = false};
+    const Sequence seq(shape, kKeys);
+    const auto delegate =
+        load(plain_program(shape, kQueries, kKeys, true), options_of(CacheType::F32, flash));
+    ASSERT_NE(delegate, nullptr);
+    std::vector<float> q = seq.slice(seq.q, shape.q_row(), 0, kQueries);
+    std::vector<float> k = seq.k;
+    std::vector<float> v = seq.v;
+    std::vector<float> mask(static_cast<size_t>(kQueries * kKeys), 0.0F);
+    std::fill_n(mask.begin() + kKeys, kKeys, -INFINITY);  // the second query
+    std::vector<float> out(shape.out_row() * kQueries, 7.0F);
+    auto tq = from_blob(q.data(), {kQueries, 6, 8});
+    auto tk = from_blob(k.data(), {kKeys, 3, 8});
+    auto tv = from_blob(v.data(), {kKeys, 3, 8});
+    auto tm = from_blob(mask.data(), {kQueries, kKeys});
+    auto to = from_blob(out.data(), {kQueries, 6, 8});
+    std::vector<EValue> values = {EValue(*tq), EValue(*tk), EValue(*tv), EValue(*tm), EValue(*to)};
+    std::vector<EValue*> args;
+    for (EValue& value : values) {
+      args.push_back(&value);
+    }
+    const Status status = delegate->execute({args.data(), args.size()}, nullptr);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const size_t row = shape.out_row();
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (i / row == 1) {
+        EXPECT_EQ(out[i], 0.0F) << i;
+      } else {
+        EXPECT_TRUE(std::isfinite(out[i]) && out[i] != 0.0F) << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace executorch_ggml
