@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,12 @@ from executorch.runtime import Runtime
 from torch import fx
 from torch.export import export
 
+import tests.quick_lowering  # noqa: F401
 from executorch_ggml import GgmlOptions, GgmlPartitioner
 from executorch_ggml._library import load_library
 from executorch_ggml.ir.graph import Graph
 from executorch_ggml.ir.interpret import interpret
 from executorch_ggml.ir.serialize import from_bytes
-
-# Half of the time of a lowering goes into listing torch's composite ops again; nobody
-# registers new ones in between.
-torch._export.utils._collect_all_valid_cia_ops_for_namespace = cache(  # type: ignore[assignment]
-    torch._export.utils._collect_all_valid_cia_ops_for_namespace
-)
 
 
 @dataclass

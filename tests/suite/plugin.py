@@ -26,6 +26,7 @@ from executorch.backends.test.suite.reporting import begin_test_session
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir.backend.partitioner import Partitioner
 
+import tests.quick_lowering  # noqa: F401
 from executorch_ggml import GgmlPartitioner, load_library
 
 #: The partitioners of the current test, one per subtest that got as far as lowering.
