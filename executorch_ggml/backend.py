@@ -14,8 +14,8 @@ from torch.export.exported_program import ExportedProgram
 
 from executorch_ggml.fusion import fuse
 from executorch_ggml.ir.serialize import to_bytes
-from executorch_ggml.ir.verify import verify_program
-from executorch_ggml.lowering.program import lower_program
+from executorch_ggml.ir.verify import IRVerifyError, verify_program
+from executorch_ggml.lowering.program import find_symbols, lower_program
 from executorch_ggml.options import GgmlOptions
 
 # Weight keys by program id. They name weights once, in the IR; a compile spec
@@ -47,7 +47,13 @@ class GgmlBackend(BackendDetails):  # type: ignore[misc]  # ExecuTorch ships no 
         options = GgmlOptions.from_compile_specs(compile_specs, keys)
         fuse(edge_program, options)
         lowered = lower_program(edge_program, options, name="forward")
-        verify_program(lowered.program)
+        try:
+            verify_program(lowered.program)
+        except IRVerifyError:
+            # The program has no meaning for sizes of 1, as where two rows are cut off.
+            (graph,) = lowered.program.graphs
+            graph.symbols = find_symbols(edge_program, graph, from_two=True)
+            verify_program(lowered.program)
         return PreprocessResult(
             processed_bytes=to_bytes(lowered.program),
             data_store_output=lowered.data.get_named_data_store_output(),

@@ -340,15 +340,18 @@ def _detached(context: LoweringContext, value: Value) -> Value:
 # --- symbols --------------------------------------------------------------------------------
 
 
-def find_symbols(program: ExportedProgram, graph: Graph) -> list[Symbol]:
+def find_symbols(program: ExportedProgram, graph: Graph, from_two: bool = False) -> list[Symbol]:
     """Where each symbol of the graph is read from, and its bounds.
+
+    A lower bound of 2 is torch's way to say "not 0 or 1", and 1 runs all the same. With
+    ``from_two`` it means what it says.
 
     Raises:
         IRError: a symbol that no input determines.
     """
     wanted = sorted(_free_symbols(graph), key=str)
     sources: dict[sympy.Symbol, Symbol] = {}
-    ranges = _symbol_ranges(program)
+    ranges = _symbol_ranges(program, 2 if from_two else 1)
     placeholders = [n for n in program.graph.nodes if _is_user_input(program, n)]
     for exact in (True, False):
         for index, node in enumerate(placeholders):
@@ -409,15 +412,15 @@ def _solve(size: Dim, exact: bool) -> tuple[sympy.Symbol, int, int] | None:
     return symbol, divisor, offset
 
 
-def _symbol_ranges(program: ExportedProgram) -> dict[sympy.Symbol, tuple[int, int]]:
-    """Bounds of every symbol. A lower bound of 2 is torch's way to say "not 0 or 1": 1 runs."""
+def _symbol_ranges(program: ExportedProgram, two: int) -> dict[sympy.Symbol, tuple[int, int]]:
+    """Bounds of every symbol; ``two`` stands for a lower bound of 2."""
     ranges: dict[sympy.Symbol, tuple[int, int]] = {}
 
     def note(symbol: sympy.Symbol, found: object) -> None:
         lower, upper = getattr(found, "lower", None), getattr(found, "upper", None)
         low = int(lower) if isinstance(lower, sympy.Integer) else 0
         high = int(upper) if isinstance(upper, sympy.Integer) else UNBOUNDED
-        ranges[symbol] = (1 if low == 2 else max(low, 0), min(high, UNBOUNDED))
+        ranges[symbol] = (two if low == 2 else max(low, 0), min(high, UNBOUNDED))
 
     for node in program.graph.nodes:
         fake = node.meta.get("val")

@@ -16,6 +16,7 @@ from executorch_ggml import GgmlOptions, GgmlPartitioner, NotDelegatedError
 from executorch_ggml._library import load_library
 from executorch_ggml.fusion import FusionNotFoundError
 from tests.harness import lower, run_reference, run_runtime
+from tests.lowering.cases.base import Fn
 
 
 class _ConvEncoder(nn.Module):
@@ -372,3 +373,16 @@ def test_moving_data_alone_splits_no_program() -> None:
     lowered = lower(_MovesBetween(), (torch.randn(3, 4),))
     (report,) = lowered.partitioner.reports
     assert report.n_partitions == 0
+
+
+def test_a_size_that_must_be_two_is_at_least_two() -> None:
+    """torch's lower bound of 2 usually means 1 too; not where two rows are cut off."""
+    rows = Dim("rows", min=2, max=9)
+    lowered = lower(Fn(lambda x: x[:2] * 2), (torch.randn(4, 3),), {"args": ({0: rows},)})
+    assert lowered.ops
+    for n in (2, 5, 9):
+        x = torch.randn(n, 3)
+        (actual,) = run_runtime(lowered, (x,))
+        torch.testing.assert_close(actual, x[:2] * 2)
+    with pytest.raises(RuntimeError):
+        run_runtime(lowered, (torch.randn(1, 3),))
