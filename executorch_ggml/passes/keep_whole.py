@@ -1,9 +1,13 @@
-"""Carry ops that are no part of the edge dialect through to the partitioner.
+"""Carry ops whole through to the partitioner.
 
 ExecuTorch refuses an ATen op outside Core ATen for which torch has no decomposition
-(``aten.cumprod``, ``aten.median.dim``), before any partitioner is asked. An op of
-another namespace passes. So a node that a delegate will take is given a twin of its op
-in the namespace ``ggml_aten``, with the same schema and meaning.
+(``aten.cumprod``, ``aten.median.dim``), before any partitioner is asked; and it decomposes
+what one partitioner wants kept as soon as it asks the next one. An op of another namespace
+passes both. So a node that a delegate will take is given a twin of its op in the
+namespace ``ggml_aten``, with the same schema and meaning.
+
+Ops that other delegates take too, whole or decomposed, keep their name: which partitioner
+comes first is not known here.
 """
 
 from __future__ import annotations
@@ -12,11 +16,39 @@ import functools
 from collections.abc import Iterable
 
 import torch
-from executorch.exir.tracer import _default_decomposition_table
 from torch import fx
 from torch._ops import OpOverload
 
 NAMESPACE = "ggml_aten"
+
+#: What XNNPACK takes, in some form.
+_SHARED = frozenset(
+    f"aten::{name}"
+    for name in (
+        "adaptive_avg_pool2d",
+        "avg_pool1d",
+        "avg_pool2d",
+        "conv1d",
+        "conv2d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "elu",
+        "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "layer_norm",
+        "leaky_relu",
+        "linear",
+        "matmul",
+        "max_pool2d",
+        "pad",
+        "prelu",
+        "scaled_dot_product_attention",
+        "silu",
+        "softmax",
+        "upsample_bilinear2d",
+    )
+)
 
 _library = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
 
@@ -36,8 +68,8 @@ def twin(op: OpOverload) -> OpOverload:
 
 
 @functools.cache
-def _is_refused(op: OpOverload) -> bool:
-    """Whether the edge dialect has no place for an op."""
+def _needs_twin(op: OpOverload) -> bool:
+    """Whether the edge dialect would decompose or refuse an op, to nobody's use."""
     schema = op._schema
     return (
         op.namespace == "aten"
@@ -45,19 +77,19 @@ def _is_refused(op: OpOverload) -> bool:
         and torch.Tag.view_copy not in op.tags
         and not schema.is_mutable
         and not op.is_view
-        and op not in _default_decomposition_table()
+        and schema.name not in _SHARED
     )
 
 
 def keep_whole(nodes: Iterable[fx.Node]) -> int:
-    """Replace, in place, the op of each node that would be refused by its twin.
+    """Replace, in place, the op of each node that would not stay whole by its twin.
 
     Returns the number of nodes changed.
     """
-    refused = [
-        node for node in nodes if isinstance(node.target, OpOverload) and _is_refused(node.target)
+    changed = [
+        node for node in nodes if isinstance(node.target, OpOverload) and _needs_twin(node.target)
     ]
-    for node in refused:
+    for node in changed:
         assert isinstance(node.target, OpOverload)
         node.target = twin(node.target)
-    return len(refused)
+    return len(changed)
