@@ -19,7 +19,7 @@ from torch.fx.passes.infra.partitioner import Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from executorch_ggml.backend import GgmlBackend, register_weight_keys
-from executorch_ggml.lowering.dry_run import Verdicts, dry_run
+from executorch_ggml.lowering.dry_run import Verdicts, dry_run, wide_constants
 from executorch_ggml.lowering.registry import is_kept_whole, op_name
 from executorch_ggml.lowering.views import SIZE_OPS
 from executorch_ggml.options import GgmlOptions
@@ -92,6 +92,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         self.options = options or GgmlOptions()
         self.reports: list[DelegationReport] = []
         self._spec: DelegationSpec | None = None
+        self._wide: frozenset[str] = frozenset()
         self._kept: tuple[ExportedProgram, list[torch._ops.OpOverload]] | None = None
 
     @property
@@ -119,7 +120,8 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         if not any(n.op == "get_attr" and "lowered_module" in n.name for n in ep.graph.nodes):
             separate_state_outputs(ep)
             plain_outputs(ep)
-            verdicts = dry_run(ep, self.options)
+            self._wide |= wide_constants(ep)
+            verdicts = dry_run(ep, self.options, self._wide)
             keep_whole(n for n in verdicts.supported if is_kept_whole(op_name(n.target)))
             for node in ep.graph.nodes:
                 if node.op == "call_function" and is_kept_whole(op_name(node.target)):
@@ -137,7 +139,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
             code = str(exported_program.graph_module.code)
             program_id = hashlib.sha256(code.encode()).hexdigest()[:16]
             self.options = replace(self.options, program_id=program_id)
-        verdicts = dry_run(exported_program, self.options)
+        verdicts = dry_run(exported_program, self.options, self._wide)
         partitions = generate_partitions_from_list_of_nodes(
             exported_program.graph_module, op_support=_Supported(verdicts.supported)
         )

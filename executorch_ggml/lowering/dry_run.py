@@ -47,10 +47,13 @@ class Verdicts:
 class _MetadataSources:
     """Stands in for a program's placeholders, from their metadata."""
 
-    def __init__(self, program: ExportedProgram, options: GgmlOptions) -> None:
+    def __init__(
+        self, program: ExportedProgram, options: GgmlOptions, wide: frozenset[str]
+    ) -> None:
         signature = program.graph_signature
         self._program = program
         self._options = options
+        self._wide = wide
         self._constants: dict[str, str] = {
             spec.arg.name: str(spec.target)
             for spec in signature.input_specs
@@ -74,6 +77,8 @@ class _MetadataSources:
         target = self._constants.get(node.name)
         if node.op == "get_attr":
             target = str(node.target)
+        if target in self._wide:
+            raise Unsupported(f"'{target}' holds integers that do not fit 32 bits")
         if target is None:
             if node.op == "placeholder":
                 dim_order_of(fake)  # what is computed is dense where a delegate takes it
@@ -127,10 +132,34 @@ def _check_stored(tensor: torch.Tensor) -> None:
         tensor_bytes(tensor)
 
 
-def dry_run(program: ExportedProgram, options: GgmlOptions) -> Verdicts:
-    """Decide for every ``call_function`` node; ``Unsupported`` means no, others propagate."""
+def wide_constants(program: ExportedProgram) -> frozenset[str]:
+    """The int64 constants and buffers whose values int32 does not hold.
+
+    Their contents are known before ExecuTorch's own passes; a partitioner that sees the
+    program later finds fakes in their place.
+    """
+    wide: set[str] = set()
+    for name, tensor in (*program.state_dict.items(), *program.constants.items()):
+        if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+            try:
+                _check_stored(tensor)
+            except Unsupported:
+                wide.add(name)
+    return frozenset(wide)
+
+
+def dry_run(
+    program: ExportedProgram, options: GgmlOptions, wide: frozenset[str] = frozenset()
+) -> Verdicts:
+    """Decide for every ``call_function`` node; ``Unsupported`` means no, others propagate.
+
+    Args:
+        program: where the nodes are.
+        options: how the program is lowered.
+        wide: what :func:`wide_constants` found while it could.
+    """
     load_lowerings()
-    sources = _MetadataSources(program, options)
+    sources = _MetadataSources(program, options, wide)
     verdicts = Verdicts(set())
     for node in program.graph.nodes:
         if node.op != "call_function":

@@ -386,3 +386,20 @@ def test_a_size_that_must_be_two_is_at_least_two() -> None:
         torch.testing.assert_close(actual, x[:2] * 2)
     with pytest.raises(RuntimeError):
         run_runtime(lowered, (torch.randn(1, 3),))
+
+
+def test_a_buffer_of_wide_integers_stays_with_executorch() -> None:
+    class Wide(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.tensor([2**40, 5]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x + (self.table > 7)) * 2
+
+    x = torch.tensor([3, 4])
+    lowered = lower(Wide(), (x,))
+    (rejection,) = lowered.partitioner.reports[0].rejections
+    assert "'table' holds integers that do not fit 32 bits" in rejection.reason
+    (actual,) = run_runtime(lowered, (x,))
+    torch.testing.assert_close(actual, Wide()(x))
