@@ -19,6 +19,8 @@ CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.c
 # As many test processes as cores, but models are large: at most 4.
 PYTEST_JOBS ?= $(shell j=$(JOBS); [ $$j -gt 4 ] && j=4; echo $$j)
 PYTEST := python -m pytest
+# Flows of ExecuTorch's suite; ggml_xnnpack is the other one.
+FLOWS ?= ggml
 # What the Python tests lowered, to be run again by the sanitizer build.
 CORPUS := $(CURDIR)/build/corpus
 
@@ -64,8 +66,8 @@ py-test: build
 	@rm -rf "$(CORPUS)"
 	@EXECUTORCH_GGML_CORPUS="$(CORPUS)" $(PYTEST) -n $(PYTEST_JOBS) --durations=15
 
-suite: build ## ExecuTorch's own operator suite with our partitioner (minutes)
-	@python -m tests.suite --jobs $(PYTEST_JOBS)
+suite: build ## ExecuTorch's own operator suite with our partitioner (FLOWS=... for others)
+	@python -m tests.suite $(FLOWS) --jobs $(PYTEST_JOBS)
 
 asan: setup ## The C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "==> building with sanitizers"
