@@ -5,6 +5,7 @@
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
+#include "runtime/platform/amx_tiles.h"
 #include "runtime/thread_pool.h"
 
 namespace executorch_ggml {
@@ -41,6 +42,7 @@ class CpuExecutor final : public Executor {
   Status compute(ggml_cgraph* graph, ggml_cplan& plan) {
     plan.work_data = work_.data();
     const ThreadPool::Lease lease(*pool_);
+    const AmxTileScope tiles;
     switch (ggml_graph_compute(graph, &plan)) {
       case GGML_STATUS_SUCCESS:
         return {};

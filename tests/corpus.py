@@ -53,7 +53,9 @@ def write(
 
 
 def _tensor(tensor: torch.Tensor) -> bytes:
-    data = tensor.detach().reshape(-1).view(torch.uint8).numpy().tobytes()
+    # Joined, so that a single element of any stride becomes a dense row.
+    row = torch.cat([tensor.detach().reshape(-1)])
+    data = row.view(torch.uint8).numpy().tobytes()
     sizes = [int(s) for s in tensor.shape]
     kind = int(scalar_type_enum(tensor.dtype))
     head = struct.pack(f"<ii{len(sizes)}iq", kind, len(sizes), *sizes, len(data))

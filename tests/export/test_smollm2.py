@@ -77,6 +77,20 @@ def test_through_ggml(pte: Path, gguf: Path) -> None:
         assert _greedy(lambda i, p: module.forward(i, p)[0], CAPITAL, 1) == [PARIS]
 
 
+def test_beside_another_user_of_the_processors_tiles(pte: Path, gguf: Path) -> None:
+    """PyTorch's bfloat16 products set the tiles of the thread that calls us."""
+    left = torch.randn(64, 64, dtype=torch.bfloat16)
+    product = left @ left
+    with GGUFModule(pte, gguf, n_threads=1) as module:
+
+        def step(ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+            assert torch.equal(left @ left, product)
+            return module.forward(ids, positions)[0]
+
+        assert _greedy(step, COUNTING, 20) == COUNTED
+        assert torch.equal(left @ left, product)
+
+
 def test_prefill_in_one_call_in_chunks_and_token_by_token(pte: Path, gguf: Path) -> None:
     """The same predictions; exact agreement is for models without 8-bit activations.
 

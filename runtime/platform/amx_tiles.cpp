@@ -1,0 +1,93 @@
+#include "runtime/platform/amx_tiles.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace executorch_ggml {
+namespace {
+
+// Whether the processor has tiles and the system keeps their state.
+bool find_tiles() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned kOsXsave = 1U << 27;
+  constexpr unsigned kAmxTile = 1U << 24;
+  constexpr unsigned kTileState = 3U << 17;  // configuration and data, in XCR0
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0 ||
+      __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxTile) == 0) {
+    return false;
+  }
+  unsigned low = 0;
+  unsigned high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState;
+}
+
+bool has_tiles() {
+  static const bool found = find_tiles();
+  return found;
+}
+
+__attribute__((target("amx-tile"))) void store(unsigned char* config) { _tile_storeconfig(config); }
+
+// The first byte is the palette; 0 stands for no configuration.
+__attribute__((target("amx-tile"))) void load(const unsigned char* config) {
+  if (config[0] != 0) {
+    _tile_loadconfig(config);
+  } else {
+    _tile_release();
+  }
+}
+
+// What ggml left in this thread the last time.
+struct Remembered {
+  alignas(64) unsigned char config[64] = {};
+};
+
+Remembered& remembered() {
+  thread_local Remembered found;
+  return found;
+}
+
+}  // namespace
+
+AmxTileScope::AmxTileScope() {
+  if (!has_tiles()) {
+    return;
+  }
+  store(before_);
+  const unsigned char* ours = remembered().config;
+  if (ours[0] != 0 && std::memcmp(ours, before_, sizeof(before_)) != 0) {
+    load(ours);
+  }
+}
+
+AmxTileScope::~AmxTileScope() {
+  if (!has_tiles()) {
+    return;
+  }
+  alignas(64) unsigned char now[64];
+  store(now);
+  if (std::memcmp(now, before_, sizeof(now)) != 0) {
+    std::memcpy(remembered().config, now, sizeof(now));
+    load(before_);
+  }
+}
+
+}  // namespace executorch_ggml
+
+#else
+
+namespace executorch_ggml {
+
+AmxTileScope::AmxTileScope() = default;
+AmxTileScope::~AmxTileScope() = default;
+
+}  // namespace executorch_ggml
+
+#endif
