@@ -156,7 +156,7 @@ SEARCH = [
         lambda x, b: torch.bucketize(x, b, right=True),
         (WANTED[0], TABLE[1].contiguous()),
     ),
-    host("bucketize_constant", lambda x: torch.bucketize(x, TABLE[0].contiguous()), (WANTED,)),
+    host("buckets_of_a_constant", lambda x: torch.bucketize(x, TABLE[0].contiguous()), (WANTED,)),
     host(
         "bucketize_dynamic",
         torch.bucketize,
