@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import fx
+from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 NAMESPACE = "ggml_aten"
@@ -61,7 +62,10 @@ def twin(op: OpOverload) -> OpOverload:
     name = schema.name.partition("::")[2]
     overload = schema.overload_name
     qualified = f"{name}.{overload}" if overload else name
-    _library.impl(qualified, op, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    # torch's reference of a composite op may have another signature (``std_mean.dim``).
+    composite = op.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)
+    run = op.decompose if composite else op
+    _library.impl(qualified, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     found = getattr(getattr(getattr(torch.ops, NAMESPACE), name), overload or "default")
     assert isinstance(found, OpOverload)
     return found
