@@ -15,6 +15,7 @@ from executorch_ggml.lowering.elementwise import (
     constant_number,
     float_unary,
     is_float,
+    number_of,
     operand,
     scale_value,
     unary_value,
@@ -197,25 +198,26 @@ def threshold(ctx: LoweringContext, node: fx.Node) -> Tensor:
 
 
 def _clamp(ctx: LoweringContext, node: fx.Node, low: object, high: object) -> Tensor:
-    """Limits that are numbers or None. Where they cross, the upper one stands."""
+    """Limits that are None, numbers, sizes, or tensors that broadcast.
+
+    A NaN in a tensor of limits gives NaN; where limits cross, the upper one stands.
+    """
     dtype, shape = ctx.output_dtype(node), ctx.output_shape(node)
     x = operand(ctx, node.args[0], dtype, shape)
-    limits = [None if limit is None else ctx.number(limit, "a limit") for limit in (low, high)]
-    if any(limit is not None and math.isnan(limit) for limit in limits):
+    limits = ((low, -math.inf, HostBinary.MAXIMUM), (high, math.inf, HostBinary.MINIMUM))
+    numbers = [none if limit is None else number_of(ctx, limit) for limit, none, _ in limits]
+    if any(number is not None and math.isnan(number) for number in numbers):
         raise Unsupported("a limit that is NaN")
-    if is_float(dtype):
-        lowest, highest = (
-            default if limit is None else limit
-            for limit, default in zip(limits, (-math.inf, math.inf), strict=True)
-        )
+    lowest, highest = numbers
+    if is_float(dtype) and lowest is not None and highest is not None:
         return ctx.result(node, clamp_value(ctx, x, lowest, highest))
-    for limit, kind in zip(limits, (HostBinary.MAXIMUM, HostBinary.MINIMUM), strict=True):
+    for limit, _, kind in limits:
         if limit is not None:
-            x = host_binary(ctx, kind, x, constant_number(ctx, limit, dtype), dtype)
+            x = host_binary(ctx, kind, x, operand(ctx, limit, dtype, shape), dtype)
     return ctx.result(node, x)
 
 
-@lowering("aten.clamp.default")
+@lowering("aten.clamp.default", "aten.clamp.Tensor")
 def clamp(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _clamp(ctx, node, ctx.argument(node, 1, "min"), ctx.argument(node, 2, "max"))
 

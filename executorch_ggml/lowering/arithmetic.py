@@ -169,9 +169,11 @@ def div_mode(ctx: LoweringContext, node: fx.Node) -> Tensor:
 
 def _divides_by_one_number(ctx: LoweringContext, node: fx.Node) -> bool:
     divisor = node.args[1]
-    return number_of(ctx, divisor) is not None or (
-        isinstance(divisor, fx.Node) and dims_equal(product(ctx.output_shape(divisor)), 1)
-    )
+    if number_of(ctx, divisor) is not None or not isinstance(divisor, fx.Node):
+        return True
+    if not isinstance(divisor.meta["val"], torch.Tensor):
+        return True  # a size of the program
+    return bool(dims_equal(product(ctx.output_shape(divisor)), 1))
 
 
 def _divide_trunc(ctx: LoweringContext, node: fx.Node) -> Tensor:

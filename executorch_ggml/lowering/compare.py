@@ -113,19 +113,6 @@ def bitwise_not(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return ctx.result(node, host_unary(ctx, kind, x.value, x.dtype))
 
 
-@lowering("aten.clamp.Tensor")
-def clamp_tensor(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    """Limits that broadcast. A NaN limit gives NaN; where they cross, the upper one stands."""
-    dtype, shape = ctx.output_dtype(node), ctx.output_shape(node)
-    is_float(dtype)
-    x = operand(ctx, node.args[0], dtype, shape)
-    for index, name, kind in ((1, "min", HostBinary.MAXIMUM), (2, "max", HostBinary.MINIMUM)):
-        limit = ctx.argument(node, index, name)
-        if limit is not None:
-            x = host_binary(ctx, kind, x, operand(ctx, limit, dtype, shape), dtype)
-    return ctx.result(node, x)
-
-
 def _selected(
     ctx: LoweringContext, node: fx.Node, condition: object, chosen: object, other: object
 ) -> Tensor:

@@ -98,6 +98,13 @@ OTHERS = [
         (X, r(5), r(3, 1)),
     ),
     host("clamp_tensor_crossed", torch.clamp, (X, torch.ones(5), -torch.ones(5))),
+    host(
+        "clamp_by_a_size",
+        lambda x: (x.clamp(-0.5, x.shape[0] - 3), x.long().clamp(max=x.shape[0] - 1)),
+        (r(4, 5) * 9,),
+        dynamic_shapes={"args": ({0: S},)},
+        others=[(r(1, 5) * 3,), (r(16, 5) * 9,)],
+    ),
 ]
 
 

@@ -171,6 +171,18 @@ MUL_DIV = [
         *("host_binary",) * 4,
     ),
     host("number_by_tensor", lambda x: (7.5 // x, torch.remainder(7.5, x)), (NONZERO,)),
+    host(
+        "quotients_by_a_size",
+        lambda x: tuple(
+            quotient
+            for y in (x, x.long())
+            for n in [x.shape[0]]
+            for quotient in (y / n, y // n, y % n, torch.fmod(y, n))
+        ),
+        (r(4, 5) * 9,),
+        dynamic_shapes={"args": ({0: S},)},
+        others=[(r(1, 5) * 3,), (r(16, 5) * 99,)],
+    ),
     fn("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), (r(3, 5), r(3, 5), r(5))),
     fn("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=-2), (r(3, 5), r(3, 5), NONZERO)),
 ]
