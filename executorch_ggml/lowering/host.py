@@ -142,8 +142,8 @@ def _is_settled(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> bool:
         keeps = call.op.name in _KEEPS_SETTLED or (
             call.op.name == "unary" and call.params["kind"] in _KEEPS_SETTLED_UNARY
         )
-        source = call.inputs[0]
-        if not keeps or source is None:
+        source = call.inputs[0] if keeps else None
+        if source is None:
             return False
         value = source
     if value.kind is ValueKind.WEIGHT:

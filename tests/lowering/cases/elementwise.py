@@ -339,6 +339,16 @@ def _halves() -> list[Case]:
             ("quotients", lambda x, y: (torch.div(x, y, rounding_mode="trunc"), x // 0.7)),
         )
         found += [host(f"{n}_{name}", f, (x * 9, y), rtol=tolerance) for n, f in on_host]
+        found += [
+            host(
+                f"quotients_by_a_size_{name}",
+                lambda x: (x // x.shape[0], x % x.shape[0], torch.fmod(x, x.shape[0])),
+                (x * 9,),
+                rtol=tolerance,
+                dynamic_shapes={"args": ({0: S},)},
+                others=[(x[:1],), (torch.cat([x, -x, x]) * 99,)],
+            )
+        ]
         # The sum is rounded before it is floored, or widened: eager's result, exactly.
         near = torch.arange(1, 200, dtype=torch.float32).to(dtype)
         up, tiny = torch.tensor(0.999).to(dtype), torch.tensor(1e-3).to(dtype)
