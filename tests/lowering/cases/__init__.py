@@ -29,7 +29,7 @@ from tests.lowering.cases import (
     upsample,
     views,
 )
-from tests.lowering.cases.base import Case, by_operator
+from tests.lowering.cases.base import Case
 
 FAMILIES = (
     elementwise,
@@ -59,4 +59,4 @@ FAMILIES = (
     images,
 )
 
-CASES: list[Case] = [case for family in FAMILIES for case in by_operator(family.CASES)]
+CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]

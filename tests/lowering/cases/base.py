@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -107,13 +108,20 @@ def sizes(*of_inputs: Any) -> Any:
     return (of_inputs,)
 
 
+def _flat(results: Iterable[Any]) -> tuple[Tensor, ...]:
+    """Results of several calls one after the other, each a tensor or a tuple."""
+    return tuple(
+        x for found in results for x in (found if isinstance(found, (tuple, list)) else (found,))
+    )
+
+
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
     """All of these functions of the same inputs, so that one row covers their semantics."""
-    return lambda *inputs: tuple(function(*inputs) for function in functions)
+    return lambda *inputs: _flat(function(*inputs) for function in functions)
 
 
-class Together(nn.Module):
-    """Several modules side by side; the results follow each other."""
+class _Together(nn.Module):
+    """Several modules side by side, each with its inputs; the results follow each other."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         super().__init__()
@@ -121,42 +129,42 @@ class Together(nn.Module):
         self.counts = [len(case.inputs) for case in cases]
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        results: list[Tensor] = []
-        start = 0
-        for part, count in zip(self.parts, self.counts, strict=True):
-            found = part(*inputs[start : start + count])
-            results += found if isinstance(found, (tuple, list)) else [found]
-            start += count
-        return tuple(results)
+        rest = iter(inputs)
+        return _flat(
+            part(*islice(rest, count)) for part, count in zip(self.parts, self.counts, strict=True)
+        )
 
 
-def by_operator(cases: Sequence[Case], at_most: int = 4) -> list[Case]:
-    """Host-side rows of one operator as one row.
+def together(name: str, *cases: Case) -> Case:
+    """One row of what differs in dtype, special values or an option of one operator.
 
-    They differ in dtype, special values or an option, and a lowering takes far longer
-    than a kernel. Rows that expect certain calls, sizes or state stay apart.
+    For host-side rows, which are to be few, and whose lowering takes far longer than their
+    kernels. Calls are compared where every part states its own.
     """
-    groups: dict[tuple[Any, ...], list[Case]] = {}
-    for case in cases:
-        has_state = any(True for _ in (*case.module.buffers(), *case.module.parameters()))
-        alone = not case.host or case.ops or case.dynamic_shapes or case.others or has_state
-        operator = case.name if alone else case.name.partition("_")[0] + "_"
-        groups.setdefault((operator, case.rtol, case.atol), []).append(case)
-    rows: list[Case] = []
-    for group in groups.values():
-        for start in range(0, len(group), at_most):
-            part = group[start : start + at_most]
-            rows.append(part[0] if len(part) == 1 else _together(part))
-    return rows
-
-
-def _together(cases: Sequence[Case]) -> Case:
     first = cases[0]
+    for case in cases:
+        if (case.host, case.rtol, case.atol) != (first.host, first.rtol, first.atol):
+            raise ValueError(f"{name}: {case.name} is compared in another way than {first.name}")
+        if case.dynamic_shapes is not None or case.others:
+            raise ValueError(f"{name}: {case.name} has sizes of its own, so it is its own row")
+    ops = tuple(op for case in cases for op in case.ops) if all(c.ops for c in cases) else ()
     return Case(
-        "+".join(case.name for case in cases),
-        Together(cases),
+        name,
+        _Together(cases),
         tuple(x for case in cases for x in case.inputs),
-        rtol=first.rtol,
-        host=True,
+        ops,
+        first.rtol,
+        host=first.host,
         atol=first.atol,
     )
+
+
+def host_over(
+    name: str,
+    function: Callable[..., Any],
+    of_inputs: Iterable[tuple[Any, ...]],
+    *ops: str,
+    **more: Any,
+) -> Case:
+    """A row of one function for several inputs. ``ops``: the calls for each of them."""
+    return together(name, *(host(name, function, inputs, *ops, **more) for inputs in of_inputs))
