@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.lowering.cases.base import EXACT, Case, S, each, host, ids
+from tests.lowering.cases.base import EXACT, Case, S, each, host, host_over, ids, together
 
 
 def _of(dtype: torch.dtype, *values: int) -> Tensor:
@@ -46,23 +46,27 @@ def _trunc(a: Tensor, b: Any) -> Tensor:
 _SUMS = each(torch.add, torch.sub, torch.mul)
 _QUOTIENTS = each(_trunc, lambda a, b: a // b, torch.remainder, torch.fmod)
 
+#: int64's sums and products must stay within 32 bits.
+_SUMMED = [(I64[:4], J64[:4]), *((a, b) for _, a, b in OPERANDS[1:])]
+
 BINARY = [
-    *(
-        _exact(f"sums_{kind}", _SUMS, a, b, ops=("host_binary",) * 3)
-        for kind, a, b in OPERANDS
-        if kind != "i64"
+    host_over("integer_sums", _SUMS, _SUMMED, *("host_binary",) * 3, rtol=EXACT),
+    host_over(
+        "integer_quotients",
+        _QUOTIENTS,
+        [(a, b) for _, a, b in OPERANDS],
+        *("host_binary",) * 4,
+        rtol=EXACT,
     ),
-    _exact("sums_i64", _SUMS, I64[:4], J64[:4], ops=("host_binary",) * 3),
-    *(
-        _exact(f"quotients_{kind}", _QUOTIENTS, a, b, ops=("host_binary",) * 4)
-        for kind, a, b in OPERANDS
-    ),
-    _exact(
+    together(
         "integer_and_numbers",
-        lambda x: (x + 3, x - 3, 3 - x, x * -3, x // -3, x % 3, torch.remainder(7, x * x + 1)),
-        MATRIX,
+        _exact(
+            "i64",
+            lambda x: (x + 3, x - 3, 3 - x, x * -3, x // -3, x % 3, torch.remainder(7, x * x + 1)),
+            MATRIX,
+        ),
+        _exact("narrow", lambda x, y: (x + 200, x * 3, y * 300), U8, I16),
     ),
-    _exact("narrow_integer_and_numbers", lambda x, y: (x + 200, x * 3, y * 300), U8, I16),
     _exact(
         "integer_alpha",
         lambda x, y, i: (
@@ -74,10 +78,14 @@ BINARY = [
         J8,
         I8,
     ),
-    _exact("integer_broadcast", torch.add, ids(9, 3, 1), ids(8, 1, 5), ops=("host_binary",)),
-    _exact("integer_rank_0", torch.mul, MATRIX, torch.tensor(7)),
-    _exact("integer_rank_6", torch.add, ids(9, 2, 1, 3, 1, 2, 2), ids(7, 3, 3, 2, 2)),
-    _exact("integer_strided", lambda x: (x.t() * 2, x[:, 1:] - x[:, :-1]), MATRIX),
+    together(
+        "integer_shapes",
+        _exact("broadcast", torch.add, ids(9, 3, 1), ids(8, 1, 5)),
+        _exact("rank_0", torch.mul, MATRIX, torch.tensor(7)),
+        _exact("narrow_rank_0", lambda x, y: x + y, I8, torch.tensor(100)),
+        _exact("rank_6", torch.add, ids(9, 2, 1, 3, 1, 2, 2), ids(7, 3, 3, 2, 2)),
+        _exact("strided", lambda x: (x.t() * 2, x[:, 1:] - x[:, :-1]), MATRIX),
+    ),
     _exact("integer_addcmul", lambda x: torch.addcmul(x, x, x, value=2), MATRIX),
     _exact(
         "integer_dynamic",
@@ -98,7 +106,6 @@ BINARY = [
         I8,
         U8,
     ),
-    _exact("integer_and_rank_0", lambda x, y: x + y, I8, torch.tensor(100)),
     _exact(
         "bool_with_integers",
         lambda b, i, u: (b + i, u * b[0], b + 1, b * 5, 1 - i, b // 2),
@@ -110,23 +117,35 @@ BINARY = [
 ]
 
 UNARY = [
-    *(
-        _exact(
-            f"integer_signs_{kind}",
-            each(torch.neg, torch.abs, torch.sign),
-            a,
-            ops=("host_unary",) * 3,
-        )
-        for kind, a, _ in OPERANDS
+    host_over(
+        "integer_signs",
+        each(torch.neg, torch.abs, torch.sign),
+        [(a,) for _, a, _ in OPERANDS],
+        *("host_unary",) * 3,
+        rtol=EXACT,
     ),
-    _exact("integer_square", lambda i, n, u: (i**2, n.square(), u * u), MATRIX, I8, U8),
-    _exact("integer_powers", lambda x, n: (x**3, x**0, x**1 + 1, n**5), MATRIX, I8),
-    _exact("integer_power_tensor", torch.pow, MATRIX, ids(5, 3, 5)),
-    _exact("integer_power_u8", torch.pow, U8, _of(torch.uint8, 0, 1, 2, 3, 4)),
+    _exact(
+        "integer_powers",
+        lambda x, n, u: (x**2, n.square(), u * u, x**3, x**0, x**1 + 1, n**5),
+        MATRIX,
+        I8,
+        U8,
+    ),
+    host_over(
+        "integer_power_tensor",
+        torch.pow,
+        [(MATRIX, ids(5, 3, 5)), (U8, _of(torch.uint8, 0, 1, 2, 3, 4))],
+        rtol=EXACT,
+    ),
     _exact("power_of_integer_number", lambda x: 3**x, ids(9, 3, 5)),
     _exact("integer_relu", torch.relu, MATRIX, ops=("host_binary",)),
-    _exact("integer_clamp", lambda x: x.clamp(-1, 2), MATRIX, ops=("host_binary",) * 2),
-    _exact("integer_clamp_one_side", lambda x, u: (x.clamp(min=1), u.clamp(max=100)), MATRIX, U8),
+    _exact(
+        "integer_clamp",
+        lambda x, u: (x.clamp(-1, 2), x.clamp(min=1), u.clamp(max=100)),
+        MATRIX,
+        U8,
+        ops=("host_binary",) * 4,
+    ),
     _exact("integer_clamp_tensor", torch.clamp, MATRIX, MATRIX - 1, MATRIX.flip(0)),
     _exact(
         "integers_are_whole",
@@ -141,25 +160,31 @@ _AMOUNTS = torch.tensor([0, 1, 3, 5, 2])
 
 SHIFTS = [
     _exact("shift_by_number", lambda x: (x << 2, x >> 1), MATRIX, ops=("host_binary",) * 2),
-    _exact("shift_by_tensor", lambda x, y: (x << y, x >> y), I64, _AMOUNTS),
-    _exact(
-        "bitwise_shift",
-        lambda x, y: (
-            torch.bitwise_left_shift(x, 1),
-            torch.bitwise_right_shift(x, y),
-            torch.bitwise_left_shift(3, y),
+    together(
+        "shift_by_tensor",
+        _exact("i64", lambda x, y: (x << y, x >> y), I64, _AMOUNTS),
+        _exact(
+            "bitwise",
+            lambda x, y: (
+                torch.bitwise_left_shift(x, 1),
+                torch.bitwise_right_shift(x, y),
+                torch.bitwise_left_shift(3, y),
+            ),
+            I32,
+            _AMOUNTS.int(),
         ),
-        I32,
-        _AMOUNTS.int(),
     ),
-    _exact("shift_narrow", lambda i, u: (i << 1, i >> 1, u << 1, u >> 3), I8, U8),
-    _exact(
+    together(
         "shift_out",
-        lambda i, j, u, y: (i << 17, j >> (y * 20), u >> (y * 4).to(torch.uint8)),
-        I16,
-        I32,
-        U8,
-        _AMOUNTS.int(),
+        _exact("numbers", lambda i, u: (i << 1, i >> 1, u << 1, u >> 3), I8, U8),
+        _exact(
+            "tensors",
+            lambda i, j, u, y: (i << 17, j >> (y * 20), u >> (y * 4).to(torch.uint8)),
+            I16,
+            I32,
+            U8,
+            _AMOUNTS.int(),
+        ),
     ),
 ]
 
