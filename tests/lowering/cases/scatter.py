@@ -8,7 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.lowering.cases.base import ELEMENTWISE, EXACT, Case, S, fn, host, ids, r, sizes
+from tests.lowering.cases.base import (
+    ELEMENTWISE,
+    EXACT,
+    Case,
+    S,
+    each,
+    fn,
+    host,
+    host_over,
+    ids,
+    r,
+    sizes,
+    together,
+)
 from tests.lowering.cases.index import _mask, _signed
 
 move = partial(fn, rtol=EXACT)
@@ -61,88 +74,90 @@ def _reduced(name: str, include_self: bool) -> Any:
 X, SRC = r(4, 5), r(4, 3)
 ONES_AND_TWOS = torch.tensor([[0, 0, 2], [4, 1, 4], [3, 3, 3], [1, 2, 0]])
 
+ROWS_OF_5 = _columns(5, 2, 3)
+
+
+def _scattered(dim: int) -> Any:
+    return lambda x, i, v: x.scatter(dim, i, v)
+
+
 SCATTERS = [
-    put("scatter", lambda x, i, v: x.scatter(0, i, v), (r(5, 3), _columns(5, 2, 3), r(2, 3))),
-    put(
-        "scatter_last_dim",
-        lambda x, i, v: x.scatter(-1, i, v),
-        (r(3, 5), _columns(5, 2, 3).t().contiguous(), r(3, 2)),
+    host_over(
+        "scatter",
+        _scattered(0),
+        [
+            (r(5, 3), ROWS_OF_5, r(2, 3)),
+            (r(5, 3).half(), ROWS_OF_5, r(2, 3).half()),
+            (ids(9, 5, 3), ROWS_OF_5, ids(9, 2, 3)),
+        ],
+        rtol=EXACT,
     ),
-    put(
-        "scatter_of_part", lambda x, i, v: x.scatter(0, i, v), (r(5, 4), _columns(5, 2, 3), r(2, 3))
-    ),
-    put(
-        "scatter_of_longer_src",
-        lambda x, i, v: x.scatter(0, i, v),
-        (r(5, 3), _columns(5, 2, 3), r(4, 6)),
+    put("scatter_last_dim", _scattered(-1), (r(3, 5), ROWS_OF_5.t().contiguous(), r(3, 2))),
+    host_over(
+        "scatter_of_part",
+        _scattered(0),
+        [
+            (r(5, 4), ROWS_OF_5, r(2, 3)),
+            (r(5, 3), ROWS_OF_5, r(4, 6)),
+            (r(), torch.tensor(0), r()),
+        ],
+        rtol=EXACT,
     ),
     put(
         "scatter_of_part_rank_5",
-        lambda x, i, v: x.scatter(1, i, v),
+        _scattered(1),
         (r(2, 4, 2, 3, 2), ids(4, 2, 1, 1, 2, 2), r(2, 1, 1, 2, 2)),
     ),
-    put("scatter_value", lambda x, i: x.scatter(0, i, 2.5), (r(5, 3), _columns(5, 2, 3))),
-    put("scatter_value_of_ints", lambda x, i: x.scatter(1, i, 7), (ids(9, 3, 5), ids(5, 3, 2))),
-    put("scatter_value_of_bools", lambda x, i: x.scatter(1, i, True), (_mask(3, 5), ids(5, 3, 2))),
-    put("scatter_of_a_scalar", lambda x, i, v: x.scatter(0, i, v), (r(), torch.tensor(0), r())),
-    put(
-        "scatter_of_half",
-        lambda x, i, v: x.scatter(0, i, v),
-        (r(5, 3).half(), _columns(5, 2, 3), r(2, 3).half()),
-    ),
-    put(
-        "scatter_src_of_ints",
-        lambda x, i, v: x.scatter(0, i, v),
-        (ids(9, 5, 3), _columns(5, 2, 3), ids(9, 2, 3)),
+    together(
+        "scatter_value",
+        put("float", lambda x, i: x.scatter(0, i, 2.5), (r(5, 3), ROWS_OF_5)),
+        put("int", lambda x, i: x.scatter(1, i, 7), (ids(9, 3, 5), ids(5, 3, 2))),
+        put("bool", lambda x, i: x.scatter(1, i, True), (_mask(3, 5), ids(5, 3, 2))),
     ),
     host("scatter_add", lambda x, i, v: x.scatter_add(1, i, v), (X, ONES_AND_TWOS, SRC)),
-    put(
+    host_over(
         "scatter_add_of_ints",
         lambda x, i, v: x.scatter_add(1, i, v),
-        (ids(9, 4, 5), ONES_AND_TWOS, ids(7, 4, 3)),
+        [
+            (ids(9, 4, 5), ONES_AND_TWOS, ids(7, 4, 3)),
+            # Wraps.
+            (
+                torch.full((4, 5), 100, dtype=torch.int8),
+                ONES_AND_TWOS,
+                torch.full((4, 3), 100, dtype=torch.int8),
+            ),
+        ],
+        rtol=EXACT,
     ),
-    put(
-        "scatter_add_wraps_int8",
-        lambda x, i, v: x.scatter_add(1, i, v),
-        (
-            torch.full((4, 5), 100, dtype=torch.int8),
-            ONES_AND_TWOS,
-            torch.full((4, 3), 100, dtype=torch.int8),
+    host(
+        "scatter_and_reduce",
+        each(
+            lambda x, i, v: x.scatter(1, i, v, reduce="add"),
+            lambda x, i, v: x.scatter(1, i, v, reduce="multiply"),
+            lambda x, i, _: x.scatter(1, i, 3.0, reduce="multiply"),
         ),
-    ),
-    host(
-        "scatter_reduce_add",
-        lambda x, i, v: x.scatter(1, i, v, reduce="add"),
         (X, ONES_AND_TWOS, SRC),
-    ),
-    host(
-        "scatter_reduce_multiply",
-        lambda x, i, v: x.scatter(1, i, v, reduce="multiply"),
-        (X, ONES_AND_TWOS, SRC),
-    ),
-    host(
-        "scatter_value_reduce",
-        lambda x, i: x.scatter(1, i, 3.0, reduce="multiply"),
-        (X, ONES_AND_TWOS),
     ),
     *(
         host(
-            f"scatter_reduce_{name}{'' if include else '_without_self'}",
-            _reduced(name, include),
+            f"scatter_reduce_{name}",
+            each(_reduced(name, True), _reduced(name, False)),
             (X, ONES_AND_TWOS, SRC),
         )
         for name in ("sum", "prod", "mean", "amax", "amin")
-        for include in (True, False)
     ),
-    put(
-        "scatter_reduce_amax_of_ints",
-        _reduced("amax", False),
-        (ids(9, 4, 5), ONES_AND_TWOS, ids(7, 4, 3)),
-    ),
-    put(
-        "scatter_reduce_amin_nan",
-        _reduced("amin", True),
-        (X, ONES_AND_TWOS, torch.where(SRC > 0, float("nan"), SRC)),
+    together(
+        "scatter_reduce_of_others",
+        put(
+            "ints",
+            _reduced("amax", False),
+            (ids(9, 4, 5), ONES_AND_TWOS, ids(7, 4, 3)),
+        ),
+        put(
+            "nan",
+            _reduced("amin", True),
+            (X, ONES_AND_TWOS, torch.where(SRC > 0, float("nan"), SRC)),
+        ),
     ),
     put(
         "scatter_dynamic",
@@ -156,58 +171,76 @@ SCATTERS = [
     ),
 ]
 
+TWICE = torch.tensor([1, 1, 4])
+
+
+def _into_rows(x: Tensor, index: Tensor, values: Tensor) -> Tensor:
+    return x.index_put((index,), values)
+
+
+def _into_pairs(x: Tensor, i: Tensor, j: Tensor, values: Tensor) -> Tensor:
+    return x.index_put((i, j), values)
+
+
+def _onto_rows(x: Tensor, index: Tensor, values: Tensor) -> Tensor:
+    return x.index_put((index,), values, accumulate=True)
+
+
 WRITES = [
-    put("index_copy", lambda x, i, v: x.index_copy(0, i, v), (r(5, 3), _distinct(5, 2), r(2, 3))),
-    put(
-        "index_copy_last_dim",
-        lambda x, i, v: x.index_copy(-1, i, v),
-        (r(3, 5), _distinct(5, 2), r(3, 2)),
+    together(
+        "index_copy",
+        put("first", lambda x, i, v: x.index_copy(0, i, v), (r(5, 3), _distinct(5, 2), r(2, 3))),
+        put("last", lambda x, i, v: x.index_copy(-1, i, v), (r(3, 5), _distinct(5, 2), r(3, 2))),
+        put(
+            "ints",
+            lambda x, i, v: x.index_copy(1, i, v),
+            (ids(9, 3, 5), _distinct(5, 2), ids(9, 3, 2)),
+        ),
     ),
-    put(
-        "index_copy_of_ints",
-        lambda x, i, v: x.index_copy(1, i, v),
-        (ids(9, 3, 5), _distinct(5, 2), ids(9, 3, 2)),
+    together(
+        "index_fill",
+        put("float", lambda x, i: x.index_fill(0, i, 2.5), (r(5, 3), _distinct(5, 2))),
+        put("bool", lambda x, i: x.index_fill(1, i, True), (_mask(3, 5), _distinct(5, 2))),
     ),
-    put("index_fill", lambda x, i: x.index_fill(0, i, 2.5), (r(5, 3), _distinct(5, 2))),
-    put(
-        "index_fill_of_bools", lambda x, i: x.index_fill(1, i, True), (_mask(3, 5), _distinct(5, 2))
-    ),
-    host(
+    together(
         "index_add",
-        lambda x, i, v: x.index_add(0, i, v),
-        (r(5, 3), torch.tensor([1, 1, 4]), r(3, 3)),
+        host("first", lambda x, i, v: x.index_add(0, i, v), (r(5, 3), TWICE, r(3, 3))),
+        host(
+            "alpha",
+            lambda x, i, v: x.index_add(1, i, v, alpha=-2),
+            (r(3, 5), TWICE, r(3, 3)),
+        ),
     ),
     host(
-        "index_add_alpha",
-        lambda x, i, v: x.index_add(1, i, v, alpha=-2),
-        (r(3, 5), torch.tensor([1, 1, 4]), r(3, 3)),
+        "index_reduce",
+        each(
+            lambda x, i, v: x.index_reduce(0, i, v, "prod"),
+            lambda x, i, v: x.index_reduce(0, i, v, "amax", include_self=False),
+        ),
+        (r(5, 3), TWICE, r(3, 3)),
     ),
-    host(
-        "index_reduce_prod",
-        lambda x, i, v: x.index_reduce(0, i, v, "prod"),
-        (r(5, 3), torch.tensor([1, 1, 4]), r(3, 3)),
+    host_over(
+        "index_put",
+        _into_rows,
+        [
+            (r(5, 3), _distinct(5, 2) - 5, r(2, 3)),
+            (ids(9, 5, 3), _distinct(5, 2), ids(9, 2, 3)),
+            # The last one stays.
+            (r(5, 3), torch.tensor([1, 1]), r(2, 3)),
+        ],
+        rtol=EXACT,
     ),
-    put(
-        "index_reduce_amax",
-        lambda x, i, v: x.index_reduce(0, i, v, "amax", include_self=False),
-        (r(5, 3), torch.tensor([1, 1, 4]), r(3, 3)),
+    host_over(
+        "index_put_shapes",
+        _into_rows,
+        [
+            (r(5, 3), _distinct(5, 2), r(1)),
+            (r(5, 3), _distinct(5, 4).view(2, 2), r(2, 2, 3)),
+            (r(5), _distinct(5, 2), r(2)),
+        ],
+        rtol=EXACT,
     ),
-    put("index_put", lambda x, i, v: x.index_put((i,), v), (r(5, 3), _distinct(5, 2) - 5, r(2, 3))),
-    put(
-        "index_put_broadcast",
-        lambda x, i, v: x.index_put((i,), v),
-        (r(5, 3), _distinct(5, 2), r(1)),
-    ),
-    put(
-        "index_put_rank_2",
-        lambda x, i, v: x.index_put((i,), v),
-        (r(5, 3), _distinct(5, 4).view(2, 2), r(2, 2, 3)),
-    ),
-    put(
-        "index_put_pairs",
-        lambda x, i, j, v: x.index_put((i, j), v),
-        (r(5, 3), _distinct(5, 3), _signed(3, 3), r(3)),
-    ),
+    put("index_put_pairs", _into_pairs, (r(5, 3), _distinct(5, 3), _signed(3, 3), r(3))),
     put(
         "index_put_columns",
         lambda x, i, v: torch.ops.aten.index_put(x, [None, i], v),
@@ -223,46 +256,28 @@ WRITES = [
         lambda x, i, v: x.index_put((i, i, i, i), v),
         (r(3, 3, 3, 3), _distinct(3, 2), r(2)),
     ),
+    host("index_put_accumulate", _onto_rows, (r(5, 3), torch.tensor([1, -4, 1]), r(3, 3))),
     put(
-        "index_put_repeated",
-        lambda x, i, v: x.index_put((i,), v),
-        (r(5, 3), torch.tensor([1, 1]), r(2, 3)),
-    ),
-    put(
-        "index_put_of_ints",
-        lambda x, i, v: x.index_put((i,), v),
-        (ids(9, 5, 3), _distinct(5, 2), ids(9, 2, 3)),
-    ),
-    put(
-        "index_put_of_a_vector", lambda x, i, v: x.index_put((i,), v), (r(5), _distinct(5, 2), r(2))
-    ),
-    host(
-        "index_put_accumulate",
-        lambda x, i, v: x.index_put((i,), v, accumulate=True),
-        (r(5, 3), torch.tensor([1, -4, 1]), r(3, 3)),
+        "index_put_accumulate_ints",
+        _onto_rows,
+        (ids(9, 5, 3), torch.tensor([1, 1, 1]), ids(9, 3, 3)),
     ),
     host(
         "index_put_accumulate_pairs",
         lambda x, i, j, v: x.index_put((i, j), v, accumulate=True),
         (r(5, 3), torch.tensor([1, 1, 1]), torch.tensor([2, 2, 0]), r(3)),
     ),
-    put(
-        "index_put_accumulate_ints",
-        lambda x, i, v: x.index_put((i,), v, accumulate=True),
-        (ids(9, 5, 3), torch.tensor([1, 1, 1]), ids(9, 3, 3)),
+    together(
+        "index_put_mask",
+        put("all", _into_rows, (r(5, 3), _mask(5, 3), r())),
+        put("rows", _into_rows, (r(5, 3), _mask(5), r(3))),
+        put(
+            "columns",
+            lambda x, m, v: torch.ops.aten.index_put(x, [None, m], v),
+            (r(5, 3), _mask(3), r(5, 1)),
+        ),
     ),
-    put("index_put_mask", lambda x, m, v: x.index_put((m,), v), (r(5, 3), _mask(5, 3), r())),
-    put("index_put_mask_of_rows", lambda x, m, v: x.index_put((m,), v), (r(5, 3), _mask(5), r(3))),
-    put(
-        "index_put_mask_of_columns",
-        lambda x, m, v: torch.ops.aten.index_put(x, [None, m], v),
-        (r(5, 3), _mask(3), r(5, 1)),
-    ),
-    host(
-        "index_put_mask_accumulate",
-        lambda x, m, v: x.index_put((m,), v, accumulate=True),
-        (r(5, 3), _mask(5, 3), r(1)),
-    ),
+    host("index_put_mask_accumulate", _onto_rows, (r(5, 3), _mask(5, 3), r(1))),
     put(
         "index_put_dynamic",
         lambda x, i, v: x.index_put((i,), v),
@@ -328,25 +343,34 @@ def _added(rows: Tensor, index: Tensor, values: Tensor) -> None:
     rows.index_add_(1, index, values)
 
 
-BUFFERS = [
-    Case(
-        f"buffer_{name}{suffix}",
-        _OnBuffer(write, bool(suffix), dtype),
+def _on_buffer(
+    name: str, write: Any, index: Tensor, values: Tensor, reads_old: bool, dtype: torch.dtype
+) -> Case:
+    return Case(
+        name,
+        _OnBuffer(write, reads_old, dtype),
         (index, values.to(dtype)),
-        (),
-        ELEMENTWISE if write is _added else EXACT,
-        host=bool(suffix) or write is not _copied,
+        rtol=ELEMENTWISE if write is _added else EXACT,
+        host=reads_old or write is not _copied,
     )
+
+
+#: A write into a buffer, and one whose old content is read as well: of floats and of integers.
+BUFFERS = [
+    row
     for name, write, index, values in (
         ("index_copy", _copied, _distinct(5, 2), r(2, 2, 3)),
         ("put_first", _put_first, torch.tensor([-1]), r(1, 5, 3)),
         ("put_last", _put_last, _distinct(3, 2), r(2, 5, 2)),
         ("added", _added, torch.tensor([1, 1]), r(2, 2, 3)),
     )
-    for suffix, dtype in (
-        ("", torch.float32),
-        ("_read_before", torch.float32),
-        ("_read_before_of_ints", torch.int64),
+    for row in (
+        _on_buffer(f"buffer_{name}", write, index, values, False, torch.float32),
+        together(
+            f"buffer_{name}_read_before",
+            _on_buffer("float", write, index, values, True, torch.float32),
+            _on_buffer("int", write, index, values, True, torch.int64),
+        ),
     )
 ]
 
