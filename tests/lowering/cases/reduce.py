@@ -17,10 +17,13 @@ from tests.lowering.cases.base import (
     PRODUCT,
     Case,
     S,
+    each,
     fn,
     host,
+    host_over,
     ids,
     r,
+    together,
 )
 
 X = r(2, 3, 4)
@@ -109,15 +112,18 @@ SUMS = [
     fn("sum_half_overflow", lambda x: x.sum(-1), (r(3, 4).half().abs() + 3e4,), rtol=F16),
     fn("sum_half_dtype", lambda x: x.sum(0, dtype=torch.float32), (r(9, 4).half() + 3e4,)),
     fn("sum_bf16", lambda x: x.sum((0, 1)), (r(3, 4, 2).bfloat16(),), rtol=BF16),
-    host("sum_int", lambda x: x.sum(1), (INT,), rtol=EXACT),
-    host("sum_uint8", lambda x: x.sum((0, 1)), (ids(256, 3, 4, 2).to(torch.uint8),), rtol=EXACT),
-    host(
-        "sum_int32_wraps",
-        lambda x: x.sum(0, dtype=torch.int32),
-        (torch.full((3, 2), 2**30 + 5, dtype=torch.int32),),
-        rtol=EXACT,
+    together(
+        "sum_int",
+        host("int64", lambda x: x.sum(1), (INT,), rtol=EXACT),
+        host("uint8", lambda x: x.sum((0, 1)), (ids(256, 3, 4, 2).to(torch.uint8),), rtol=EXACT),
+        host(
+            "int32_wraps",
+            lambda x: x.sum(0, dtype=torch.int32),
+            (torch.full((3, 2), 2**30 + 5, dtype=torch.int32),),
+            rtol=EXACT,
+        ),
+        host("of_float", lambda x: x.sum(1, dtype=torch.int64), (X * 9,), rtol=EXACT),
     ),
-    host("sum_float_as_int", lambda x: x.sum(1, dtype=torch.int64), (X * 9,), rtol=EXACT),
     fn("mean_last", lambda x: x.mean(-1), (r(2, 3, 8),), "mean_rows", "reshape", rtol=PRODUCT),
     fn("mean_all", torch.mean, (r(4, 3),), rtol=PRODUCT),
     fn("mean_two_dims", lambda x: x.mean((2, 3)), (r(2, 3, 4, 5),), rtol=PRODUCT),
@@ -131,11 +137,16 @@ SUMS = [
     host("nansum", lambda x: x.nansum(-1), (FINITE,), rtol=PRODUCT),
     host("nanmean", lambda x: x.nanmean(0), (FINITE,), rtol=PRODUCT),
     host("nanmean_all_nan", lambda x: x.nanmean(-1), (torch.tensor([[NAN, NAN], [1.0, NAN]]),)),
-    host("prod", lambda x: x.prod(1), (X,), rtol=PRODUCT),
-    host("prod_all", torch.prod, (X,), rtol=PRODUCT),
-    host("prod_special", lambda x: x.prod(-1), (FINITE,), rtol=PRODUCT),
-    host("prod_int", lambda x: x.prod(2), (INT,), rtol=EXACT),
-    host("prod_bool", lambda x: x.prod(1), (BOOL,), rtol=EXACT),
+    together(
+        "prod",
+        host("float", each(lambda x: x.prod(1), torch.prod), (X,), rtol=PRODUCT),
+        host("special", lambda x: x.prod(-1), (FINITE,), rtol=PRODUCT),
+    ),
+    together(
+        "prod_int",
+        host("int", lambda x: x.prod(2), (INT,), rtol=EXACT),
+        host("bool", lambda x: x.prod(1), (BOOL,), rtol=EXACT),
+    ),
 ]
 
 
@@ -145,28 +156,42 @@ def _extremes(name: str) -> list[Case]:
     valued: Callable[..., Any] = getattr(torch, name)
     index: Callable[..., Any] = getattr(torch, f"arg{name}")
     return [
-        host(
-            f"a{name}_dims_keep", lambda x: extreme(x, dim=(0, 2), keepdim=True), (X,), rtol=EXACT
+        together(
+            f"a{name}",
+            host("keep", lambda x: extreme(x, dim=(0, 2), keepdim=True), (X,), rtol=EXACT),
+            host("special", lambda x: extreme(x, dim=-1), (SPECIAL,), rtol=EXACT),
+            host("int", lambda x: extreme(x, dim=(0, 1)), (INT,), rtol=EXACT),
         ),
-        host(f"a{name}_special", lambda x: extreme(x, dim=-1), (SPECIAL,), rtol=EXACT),
-        host(f"a{name}_int", lambda x: extreme(x, dim=(0, 1)), (INT,), rtol=EXACT),
         host(f"{name}_all", valued, (SPECIAL[3:],), rtol=EXACT),
-        host(f"{name}_dim_special", lambda x: tuple(valued(x, 1)), (SPECIAL,), rtol=EXACT),
-        host(f"{name}_dim_keep", lambda x: tuple(valued(x, -2, keepdim=True)), (X,), rtol=EXACT),
-        host(f"{name}_dim_int_ties", lambda x: tuple(valued(x, 1)), (INT,), rtol=EXACT),
-        host(f"arg{name}", lambda x: index(x, 1), (X,), rtol=EXACT),
-        host(f"arg{name}_flat_keep", lambda x: index(x, keepdim=True), (X,), rtol=EXACT),
-        host(f"arg{name}_special", lambda x: index(x, -1), (SPECIAL,), rtol=EXACT),
+        together(
+            f"{name}_dim",
+            host("keep", lambda x: tuple(valued(x, -2, keepdim=True)), (X,), rtol=EXACT),
+            host("special", lambda x: tuple(valued(x, 1)), (SPECIAL,), rtol=EXACT),
+            host("ties", lambda x: tuple(valued(x, 1)), (INT,), rtol=EXACT),
+        ),
+        together(
+            f"arg{name}",
+            host(
+                "float",
+                each(lambda x: index(x, 1), lambda x: index(x, keepdim=True)),
+                (X,),
+                rtol=EXACT,
+            ),
+            host("special", lambda x: index(x, -1), (SPECIAL,), rtol=EXACT),
+        ),
     ]
 
 
 EXTREMES = [
     *_extremes("max"),
     *_extremes("min"),
-    host("amax_all", torch.amax, (X,), rtol=EXACT),
-    host("amax_bool", lambda x: x.amax(1), (BOOL,), rtol=EXACT),
-    host("amax_rank_0", lambda x: x.amax(-1), (r(),), rtol=EXACT),
-    host("amax_rank_8", lambda x: x.amax((0, 3, 7)), (X8,), rtol=EXACT),
+    together(
+        "amax_shapes",
+        host("all", torch.amax, (X,), rtol=EXACT),
+        host("bool", lambda x: x.amax(1), (BOOL,), rtol=EXACT),
+        host("rank_0", lambda x: x.amax(-1), (r(),), rtol=EXACT),
+        host("rank_8", lambda x: x.amax((0, 3, 7)), (X8,), rtol=EXACT),
+    ),
     host("amin_transposed", lambda x: x.transpose(0, 2).amin(1), (X,), rtol=EXACT),
     host(
         "amin_dynamic",
@@ -176,8 +201,7 @@ EXTREMES = [
         others=[(r(1, 3, 5),), (r(16, 3, 5),)],
         rtol=EXACT,
     ),
-    host("max_dim_named", lambda x: x.max(1), (X,), rtol=EXACT),
-    host("max_dim_values", lambda x: x.max(0)[0] * 2, (X,), rtol=EXACT),
+    host("max_dim_used", each(lambda x: x.max(1), lambda x: x.max(0)[0] * 2), (X,), rtol=EXACT),
     host(
         "argmax_half_ties",  # 1500.5 is 1500 in half precision
         lambda x: (x * 0.5 + 1000).argmax(-1),
@@ -185,8 +209,11 @@ EXTREMES = [
         rtol=EXACT,
     ),
     host("argmax_rank_5", lambda x: x.argmax(3), (X5,), rtol=EXACT),
-    host("aminmax", lambda x: tuple(torch.aminmax(x, dim=1)), (SPECIAL,), rtol=EXACT),
-    host("aminmax_all", lambda x: tuple(torch.aminmax(x)), (INT,), rtol=EXACT),
+    together(
+        "aminmax",
+        host("dim", lambda x: tuple(torch.aminmax(x, dim=1)), (SPECIAL,), rtol=EXACT),
+        host("all", torch.aminmax, (INT,), rtol=EXACT),
+    ),
 ]
 
 
@@ -207,8 +234,11 @@ def _truths(name: str) -> list[Case]:
             others=[(r(1, 3) > 0,), (r(16, 3) > 0,)],
             rtol=EXACT,
         ),
-        host(f"{name}_float", lambda x: truth(x, 1), (SPECIAL,), rtol=EXACT),
-        host(f"{name}_uint8", lambda x: truth(x, 0), (ids(2, 3, 4).to(torch.uint8),), rtol=EXACT),
+        together(
+            f"{name}_of_numbers",
+            host("float", lambda x: truth(x, 1), (SPECIAL,), rtol=EXACT),
+            host("uint8", lambda x: truth(x, 0), (ids(2, 3, 4).to(torch.uint8),), rtol=EXACT),
+        ),
     ]
 
 
@@ -257,12 +287,12 @@ NORMS = [
     fn("norm_frobenius", lambda x: torch.linalg.matrix_norm(x), (X,), rtol=PRODUCT),
     *(
         host(
-            f"norm_order_{order}",
-            lambda x, p=order: torch.linalg.vector_norm(x, p, -1),
+            f"norm_order_{name}",
+            each(*(lambda x, p=p: torch.linalg.vector_norm(x, p, -1) for p in orders)),
             (torch.cat([FINITE, -FINITE.flip(1)], 1),),
             rtol=PRODUCT,
         )
-        for order in (0, 3, -1, INF, -INF)
+        for name, orders in (("0", (0,)), ("others", (3, -1)), ("infinite", (INF, -INF)))
     ),
 ]
 
@@ -283,31 +313,42 @@ SCANS = [
         others=[(r(1, 3),), (r(16, 3),)],
         rtol=PRODUCT,
     ),
-    host("cumsum_int", lambda x: x.cumsum(1), (INT,), rtol=EXACT),
-    host("cumsum_bool", lambda x: x.cumsum(-1), (BOOL,), rtol=EXACT),
-    host(
-        "cumsum_int8_wraps",
-        lambda x: x.cumsum(0, dtype=torch.int8),
-        (torch.full((5,), 100, dtype=torch.int8),),
-        rtol=EXACT,
+    together(
+        "cumsum_int",
+        host("int", lambda x: x.cumsum(1), (INT,), rtol=EXACT),
+        host("bool", lambda x: x.cumsum(-1), (BOOL,), rtol=EXACT),
+        host(
+            "int8_wraps",
+            lambda x: x.cumsum(0, dtype=torch.int8),
+            (torch.full((5,), 100, dtype=torch.int8),),
+            rtol=EXACT,
+        ),
     ),
-    host("cumprod", lambda x: x.cumprod(1), (X,), rtol=PRODUCT),
-    host(
-        "cumprod_expanded",
-        lambda x: x[:, None].expand(3, 5, 4).cumprod(1),
-        (r(3, 4),),
-        rtol=PRODUCT,
+    together(
+        "cumprod",
+        host("float", lambda x: x.cumprod(1), (X,), rtol=PRODUCT),
+        host("special", lambda x: x.cumprod(-1), (FINITE,), rtol=PRODUCT),
+        host(
+            "expanded",
+            lambda x: x[:, None].expand(3, 5, 4).cumprod(1),
+            (r(3, 4),),
+            rtol=PRODUCT,
+        ),
     ),
-    host("cumprod_special", lambda x: x.cumprod(-1), (FINITE,), rtol=PRODUCT),
     host("cumprod_int", lambda x: x.cumprod(0), (INT,), rtol=EXACT),
-    host("cummax", lambda x: tuple(x.cummax(1)), (X,), rtol=EXACT),
-    host("cummax_special", lambda x: tuple(x.cummax(-1)), (SPECIAL,), rtol=EXACT),
-    host("cummax_int_ties", lambda x: tuple(x.cummax(0)), (INT,), rtol=EXACT),
-    host("cummax_rank_0", lambda x: tuple(x.cummax(0)), (r(),), rtol=EXACT),
-    host("cummin", lambda x: tuple(x.cummin(-2)), (X,), rtol=EXACT),
-    host("cummin_special", lambda x: tuple(x.cummin(-1)), (SPECIAL,), rtol=EXACT),
-    host("logcumsumexp", lambda x: x.logcumsumexp(1), (X * 50,)),
-    host("logcumsumexp_special", lambda x: x.logcumsumexp(-1), (SPECIAL,)),
+    together(
+        "cummax",
+        host("float", lambda x: tuple(x.cummax(1)), (X,), rtol=EXACT),
+        host("special", lambda x: tuple(x.cummax(-1)), (SPECIAL,), rtol=EXACT),
+        host("int_ties", lambda x: tuple(x.cummax(0)), (INT,), rtol=EXACT),
+        host("rank_0", lambda x: tuple(x.cummax(0)), (r(),), rtol=EXACT),
+    ),
+    together(
+        "cummin",
+        host("float", lambda x: tuple(x.cummin(-2)), (X,), rtol=EXACT),
+        host("special", lambda x: tuple(x.cummin(-1)), (SPECIAL,), rtol=EXACT),
+    ),
+    host_over("logcumsumexp", lambda x: x.logcumsumexp(1), [(X * 50,), (SPECIAL,)]),
 ]
 
 CASES = [*SUMS, *EXTREMES, *_truths("any"), *_truths("all"), *SPREAD, *NORMS, *SCANS]
