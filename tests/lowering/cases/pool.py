@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.lowering.cases.base import EXACT, F16, PRODUCT, Case, fn, host, r
+from tests.lowering.cases.base import EXACT, F16, PRODUCT, Case, each, fn, host, r, together
 
 
 def special(*shape: int) -> Tensor:
@@ -29,11 +29,11 @@ MAX = [
     fn("max_pool1d_padding", lambda x: F.max_pool1d(x, 3, 2, 1), (r(2, 3, 8),), rtol=EXACT),
     fn("max_pool1d_unbatched", lambda x: F.max_pool1d(x, 2), (r(3, 8),), rtol=EXACT),
     host(
-        "max_pool1d_ceil", lambda x: F.max_pool1d(x, 3, ceil_mode=True), (r(2, 3, 8),), rtol=EXACT
-    ),
-    host(
-        "max_pool1d_dilation",
-        lambda x: F.max_pool1d(x, 3, 1, dilation=2),
+        "max_pool1d_ceil_dilation",
+        each(
+            lambda x: F.max_pool1d(x, 3, ceil_mode=True),
+            lambda x: F.max_pool1d(x, 3, 1, dilation=2),
+        ),
         (r(2, 3, 8),),
         rtol=EXACT,
     ),
@@ -87,33 +87,26 @@ MAX = [
     ),
     host(
         "max_pool2d_dilation",
-        lambda x: F.max_pool2d(x, (2, 3), 1, dilation=(3, 2)),
+        each(
+            lambda x: F.max_pool2d(x, (2, 3), 1, dilation=(3, 2)),
+            lambda x: F.max_pool2d(x, 3, 2, 1, dilation=2),
+        ),
         (r(2, 3, 7, 8),),
         rtol=EXACT,
     ),
-    host(
-        "max_pool2d_dilation_padding",
-        lambda x: F.max_pool2d(x, 3, 2, 1, dilation=2),
-        (r(2, 3, 7, 8),),
-        rtol=EXACT,
-    ),
-    host(
+    together(
         "max_pool2d_indices",
-        lambda x: F.max_pool2d(x, 2, return_indices=True),
-        (r(2, 3, 6, 8),),
-        rtol=EXACT,
-    ),
-    host(
-        "max_pool2d_indices_only",
-        lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
-        (r(2, 3, 6, 8),),
-        rtol=EXACT,
-    ),
-    host(
-        "max_pool2d_indices_of_nan_and_ties",
-        lambda x: F.max_pool2d(x, 2, return_indices=True),
-        (special(1, 2, 6, 6),),
-        rtol=EXACT,
+        *(
+            # NaN and ties among them.
+            host("both", lambda x: F.max_pool2d(x, 2, return_indices=True), (x,), rtol=EXACT)
+            for x in (r(2, 3, 6, 8), special(1, 2, 6, 6))
+        ),
+        host(
+            "only",
+            lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
+            (r(2, 3, 6, 8),),
+            rtol=EXACT,
+        ),
     ),
     host(
         "max_pool2d_indices_all",
@@ -137,14 +130,11 @@ MAX = [
     fn("max_pool3d_nan", lambda x: F.max_pool3d(x, 2), (special(1, 2, 4, 4, 4),), rtol=EXACT),
     fn("max_pool3d_unbatched", lambda x: F.max_pool3d(x, 2), (r(3, 4, 5, 6),), rtol=EXACT),
     host(
-        "max_pool3d_ceil",
-        lambda x: F.max_pool3d(x, 3, 2, ceil_mode=True),
-        (r(2, 3, 4, 5, 6),),
-        rtol=EXACT,
-    ),
-    host(
-        "max_pool3d_dilation",
-        lambda x: F.max_pool3d(x, 2, 1, dilation=(1, 2, 3)),
+        "max_pool3d_ceil_dilation",
+        each(
+            lambda x: F.max_pool3d(x, 3, 2, ceil_mode=True),
+            lambda x: F.max_pool3d(x, 2, 1, dilation=(1, 2, 3)),
+        ),
         (r(2, 3, 4, 5, 6),),
         rtol=EXACT,
     ),
@@ -161,14 +151,11 @@ AVG = [
     fn("avg_pool1d_padding", lambda x: F.avg_pool1d(x, 3, 2, 1), (r(2, 3, 8),), rtol=PRODUCT),
     fn("avg_pool1d_unbatched", lambda x: F.avg_pool1d(x, 2), (r(3, 8),), rtol=PRODUCT),
     host(
-        "avg_pool1d_not_counting",
-        lambda x: F.avg_pool1d(x, 3, 2, 1, count_include_pad=False),
-        (r(2, 3, 8),),
-        rtol=PRODUCT,
-    ),
-    host(
-        "avg_pool1d_ceil",
-        lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True),
+        "avg_pool1d_not_counting_ceil",
+        each(
+            lambda x: F.avg_pool1d(x, 3, 2, 1, count_include_pad=False),
+            lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True),
+        ),
         (r(2, 3, 8),),
         rtol=PRODUCT,
     ),
@@ -200,19 +187,12 @@ AVG = [
     ),
     host(
         "avg_pool2d_ceil",
-        lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True),
-        (r(2, 3, 6, 8),),
-        rtol=PRODUCT,
-    ),
-    host(
-        "avg_pool2d_ceil_padding",
-        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
-        (r(2, 3, 6, 8),),
-        rtol=PRODUCT,
-    ),
-    host(
-        "avg_pool2d_ceil_not_counting",
-        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        each(
+            lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        ),
         (r(2, 3, 6, 8),),
         rtol=PRODUCT,
     ),
@@ -221,12 +201,6 @@ AVG = [
         lambda x: F.avg_pool2d(x, 2, divisor_override=3),
         (r(2, 3, 6, 8),),
         *("pool_2d", "scale"),
-        rtol=PRODUCT,
-    ),
-    host(
-        "avg_pool2d_divisor_ceil",
-        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
-        (r(2, 3, 6, 8),),
         rtol=PRODUCT,
     ),
     fn(
@@ -244,14 +218,11 @@ AVG = [
     ),
     fn("avg_pool3d_unbatched", lambda x: F.avg_pool3d(x, 2), (r(3, 4, 5, 6),), rtol=PRODUCT),
     host(
-        "avg_pool3d_ceil",
-        lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
-        (r(2, 3, 4, 5, 6),),
-        rtol=PRODUCT,
-    ),
-    host(
-        "avg_pool3d_not_counting",
-        lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False),
+        "avg_pool3d_not_counting_ceil",
+        each(
+            lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False),
+        ),
         (r(2, 3, 4, 5, 6),),
         rtol=PRODUCT,
     ),
@@ -281,13 +252,10 @@ ADAPTIVE = [
     ),
     host(
         "adaptive_avg_pool2d_larger",
-        lambda x: F.adaptive_avg_pool2d(x, (9, 16)),
-        (r(2, 3, 6, 8),),
-        rtol=PRODUCT,
-    ),
-    host(
-        "adaptive_avg_pool2d_one_dim",
-        lambda x: F.adaptive_avg_pool2d(x, (None, 3)),
+        each(
+            lambda x: F.adaptive_avg_pool2d(x, (9, 16)),
+            lambda x: F.adaptive_avg_pool2d(x, (None, 3)),
+        ),
         (r(2, 3, 6, 8),),
         rtol=PRODUCT,
     ),
@@ -337,13 +305,10 @@ ADAPTIVE = [
     fn("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 4), (r(2, 3, 8),), rtol=EXACT),
     host(
         "adaptive_max_pool1d_overlapping",
-        lambda x: F.adaptive_max_pool1d(x, 3),
-        (r(2, 3, 8),),
-        rtol=EXACT,
-    ),
-    host(
-        "adaptive_max_pool1d_indices",
-        lambda x: F.adaptive_max_pool1d(x, 3, return_indices=True),
+        each(
+            lambda x: F.adaptive_max_pool1d(x, 3),
+            lambda x: F.adaptive_max_pool1d(x, 3, return_indices=True),
+        ),
         (r(2, 3, 8),),
         rtol=EXACT,
     ),
@@ -359,17 +324,17 @@ ADAPTIVE = [
         (r(2, 3, 6, 8),),
         rtol=EXACT,
     ),
-    host(
+    together(
         "adaptive_max_pool2d_indices",
-        lambda x: F.adaptive_max_pool2d(x, (4, 5), return_indices=True),
-        (r(2, 3, 6, 8),),
-        rtol=EXACT,
-    ),
-    host(
-        "adaptive_max_pool2d_indices_of_nan",
-        lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True),
-        (special(1, 2, 6, 6),),
-        rtol=EXACT,
+        *(
+            host(
+                "both",
+                lambda x, size=size: F.adaptive_max_pool2d(x, size, return_indices=True),
+                (x,),
+                rtol=EXACT,
+            )
+            for x, size in ((r(2, 3, 6, 8), (4, 5)), (special(1, 2, 6, 6), 2))
+        ),
     ),
     fn(
         "adaptive_max_pool2d_unbatched",
@@ -385,13 +350,10 @@ ADAPTIVE = [
     ),
     host(
         "adaptive_max_pool3d_overlapping",
-        lambda x: F.adaptive_max_pool3d(x, (3, 2, 4)),
-        (r(2, 3, 4, 5, 6),),
-        rtol=EXACT,
-    ),
-    host(
-        "adaptive_max_pool3d_indices",
-        lambda x: F.adaptive_max_pool3d(x, (3, 2, 4), return_indices=True),
+        each(
+            lambda x: F.adaptive_max_pool3d(x, (3, 2, 4)),
+            lambda x: F.adaptive_max_pool3d(x, (3, 2, 4), return_indices=True),
+        ),
         (r(2, 3, 4, 5, 6),),
         rtol=EXACT,
     ),
@@ -422,17 +384,20 @@ OTHERS = [
         (r(2, 3, 7, 9),),
         rtol=EXACT,
     ),
-    host(
-        "max_unpool1d",
-        lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
-        (r(2, 3, 8),),
-        rtol=EXACT,
-    ),
-    host(
-        "max_unpool3d",
-        lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2),
-        (r(2, 3, 4, 6, 2),),
-        rtol=EXACT,
+    together(
+        "max_unpool_1d_3d",
+        host(
+            "1d",
+            lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
+            (r(2, 3, 8),),
+            rtol=EXACT,
+        ),
+        host(
+            "3d",
+            lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2),
+            (r(2, 3, 4, 6, 2),),
+            rtol=EXACT,
+        ),
     ),
     fn("lp_pool1d", lambda x: F.lp_pool1d(x, 2.0, 3), (r(2, 3, 9),), rtol=PRODUCT),
     fn("lp_pool2d", lambda x: F.lp_pool2d(x, 2.0, (3, 2)), (r(2, 3, 6, 8),), rtol=PRODUCT),
