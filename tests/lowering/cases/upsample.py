@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,10 +10,22 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.export import Dim
 
-from tests.lowering.cases.base import ELEMENTWISE, EXACT, F16, PRODUCT, Case, fn, host, r
+from tests.lowering.cases.base import (
+    ELEMENTWISE,
+    EXACT,
+    F16,
+    PRODUCT,
+    Case,
+    each,
+    fn,
+    host,
+    r,
+    together,
+)
 from tests.lowering.cases.pool import special
 
 _SIGNAL, _IMAGE, _VOLUME = r(2, 3, 7), r(2, 3, 5, 6), r(2, 3, 4, 5, 6)
+_WIDE = r(2, 3, 9, 12)
 
 
 def resize(name: str, x: Tensor, *ops: str, own: bool = False, **arguments: Any) -> Case:
@@ -41,9 +54,12 @@ NEAREST = [
     _nearest("2d_size", _IMAGE, size=(7, 13)),
     _nearest("2d_smaller", _IMAGE, size=(2, 4)),
     _nearest("2d_same_size", _IMAGE, size=(5, 6)),
-    _nearest("2d_factor_1_7", _IMAGE, scale_factor=1.7, own=True),
+    together(
+        "upsample_nearest2d_factors",
+        _nearest("2d_factor_1_7", _IMAGE, scale_factor=1.7, own=True),
+        _nearest("2d_factor_0_6", _IMAGE, scale_factor=0.6, own=True),
+    ),
     _nearest("2d_factor_recomputed", _IMAGE, scale_factor=1.7, recompute_scale_factor=True),
-    _nearest("2d_factor_0_6", _IMAGE, scale_factor=0.6, own=True),
     # Torch's rate is rounded: at element 41 it falls short of 1.
     _nearest("2d_factor_41", r(1, 1, 2, 41), scale_factor=41, own=True),
     _nearest("2d_nan", special(1, 2, 6, 6), scale_factor=2),
@@ -51,8 +67,11 @@ NEAREST = [
     _nearest("3d", _VOLUME, scale_factor=2),
     _nearest("3d_size", _VOLUME, size=(5, 3, 8)),
     _exact("1d", _SIGNAL, scale_factor=1.7),
-    _exact("2d", _IMAGE, size=(7, 4)),
-    _exact("2d_factors", _IMAGE, scale_factor=(2, 0.7)),
+    together(
+        "upsample_nearest_exact2d",
+        _exact("2d_size", _IMAGE, size=(7, 4)),
+        _exact("2d_factors", _IMAGE, scale_factor=(2, 0.7)),
+    ),
     _exact("3d", _VOLUME, size=(5, 3, 8)),
     fn(
         "upsample_nearest2d_transposed",
@@ -69,10 +88,11 @@ NEAREST = [
 ]
 
 LINEAR = [
-    resize("upsample_linear1d", _SIGNAL, own=True, mode="linear", scale_factor=2),
-    resize("upsample_linear1d_size", _SIGNAL, own=True, mode="linear", size=4),
-    resize(
-        "upsample_linear1d_corners", _SIGNAL, own=True, mode="linear", size=12, align_corners=True
+    together(
+        "upsample_linear1d",
+        resize("factor", _SIGNAL, own=True, mode="linear", scale_factor=2),
+        resize("size", _SIGNAL, own=True, mode="linear", size=4),
+        resize("corners", _SIGNAL, own=True, mode="linear", size=12, align_corners=True),
     ),
     resize("upsample_linear1d_inf", special(1, 1, 24), own=True, mode="linear", scale_factor=2),
     resize("upsample_bilinear2d", _IMAGE, "upscale", mode="bilinear", scale_factor=2),
@@ -114,51 +134,35 @@ LINEAR = [
     resize(
         "upsample_trilinear3d", _VOLUME, own=True, mode="trilinear", scale_factor=2, rtol=PRODUCT
     ),
-    resize("upsample_trilinear3d_size", _VOLUME, own=True, mode="trilinear", size=(5, 3, 8)),
-    resize(
-        "upsample_trilinear3d_corners",
-        _VOLUME,
-        own=True,
-        mode="trilinear",
-        size=(5, 3, 8),
-        align_corners=True,
+    together(
+        "upsample_trilinear3d_size",
+        *(
+            resize(
+                "corners" if corners else "centers",
+                _VOLUME,
+                own=True,
+                mode="trilinear",
+                size=(5, 3, 8),
+                align_corners=corners,
+            )
+            for corners in (False, True)
+        ),
     ),
     resize("upsample_bicubic2d", _IMAGE, "upscale", mode="bicubic", scale_factor=2),
     resize("upsample_bicubic2d_smaller", _IMAGE, mode="bicubic", size=(3, 4)),
     resize("upsample_bicubic2d_corners", _IMAGE, mode="bicubic", size=(9, 11), align_corners=True),
     resize("upsample_bicubic2d_factor_1_7", _IMAGE, own=True, mode="bicubic", scale_factor=1.7),
-    resize(
-        "upsample_bilinear2d_antialias",
-        r(2, 3, 9, 12),
-        own=True,
-        mode="bilinear",
-        size=(4, 5),
-        antialias=True,
-    ),
-    resize(
-        "upsample_bilinear2d_antialias_larger",
-        _IMAGE,
-        own=True,
-        mode="bilinear",
-        size=(8, 5),
-        antialias=True,
-    ),
-    resize(
-        "upsample_bilinear2d_antialias_corners",
-        r(2, 3, 9, 12),
-        own=True,
-        mode="bilinear",
-        size=(4, 5),
-        antialias=True,
-        align_corners=True,
-    ),
-    resize(
-        "upsample_bicubic2d_antialias",
-        r(2, 3, 9, 12),
-        own=True,
-        mode="bicubic",
-        size=(4, 5),
-        antialias=True,
+    together(
+        "upsample_antialias",
+        *(
+            resize(name, x, own=True, size=size, antialias=True, **more)
+            for name, x, size, more in (
+                ("smaller", _WIDE, (4, 5), {"mode": "bilinear"}),
+                ("larger", _IMAGE, (8, 5), {"mode": "bilinear"}),
+                ("corners", _WIDE, (4, 5), {"mode": "bilinear", "align_corners": True}),
+                ("bicubic", _WIDE, (4, 5), {"mode": "bicubic"}),
+            )
+        ),
     ),
     resize("interpolate_area", r(2, 3, 6, 8), mode="area", size=(3, 2)),
 ]
@@ -242,41 +246,49 @@ def _grid(scale: float = 1.3) -> Tensor:
     return r(2, 4, 5, 2).tanh() * scale
 
 
-def _sample(name: str, *inputs: Tensor, **arguments: Any) -> Case:
-    return host(name, lambda x, grid: F.grid_sample(x, grid, **arguments), inputs, rtol=PRODUCT)
+def _sampled(**arguments: Any) -> Callable[..., Tensor]:
+    return lambda x, grid: F.grid_sample(x, grid, **arguments)
 
 
 GRID = [
-    _sample(
-        f"grid_sample_{mode}_{padding}{'_corners' * align}",
-        _IMAGE,
-        _grid(),
-        mode=mode,
-        padding_mode=padding,
-        align_corners=align,
+    host(
+        f"grid_sample_{mode}",
+        each(
+            *(
+                _sampled(mode=mode, padding_mode=padding, align_corners=corners)
+                for padding, corners in ways
+            )
+        ),
+        (_IMAGE, _grid()),
+        rtol=PRODUCT,
     )
-    for mode, padding, align in (
-        ("bilinear", "zeros", False),
-        ("bilinear", "zeros", True),
-        ("bilinear", "border", False),
-        ("bilinear", "reflection", False),
-        ("bilinear", "reflection", True),
-        ("nearest", "zeros", False),
-        ("nearest", "border", True),
-        ("nearest", "reflection", False),
-        ("bicubic", "zeros", False),
-        ("bicubic", "border", True),
-        ("bicubic", "reflection", False),
+    for mode, ways in (
+        (
+            "bilinear",
+            (
+                ("zeros", False),
+                ("zeros", True),
+                ("border", False),
+                ("reflection", False),
+                ("reflection", True),
+            ),
+        ),
+        ("nearest", (("zeros", False), ("border", True), ("reflection", False))),
+        ("bicubic", (("zeros", False), ("border", True), ("reflection", False))),
     )
 ] + [
-    _sample(
+    host(
         "grid_sample_not_finite",
-        _IMAGE,
-        special(2, 4, 5, 2),
-        padding_mode="border",
-        align_corners=False,
+        _sampled(padding_mode="border", align_corners=False),
+        (_IMAGE, special(2, 4, 5, 2)),
+        rtol=PRODUCT,
     ),
-    _sample("grid_sample_far", _IMAGE, _grid(9.0), padding_mode="reflection", align_corners=False),
+    host(
+        "grid_sample_far",
+        _sampled(padding_mode="reflection", align_corners=False),
+        (_IMAGE, _grid(9.0)),
+        rtol=PRODUCT,
+    ),
 ]
 
 CASES = [*NEAREST, *LINEAR, *DYNAMIC, *GRID]
