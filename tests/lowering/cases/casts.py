@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tests.lowering.cases.base import EXACT, Case, S, each, fn, host, ids, r
+from tests.lowering.cases.base import EXACT, Case, S, each, fn, host, host_over, ids, r, together
 
 _INTEGERS = {
     "i64": torch.int64,
@@ -34,10 +34,9 @@ def _to(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
 def _casts() -> list[Case]:
     found: list[Case] = []
     narrow = [dtype for dtype in _INTEGERS.values() if dtype != torch.int64]
-    for source, of in _FLOATS.items():
-        x = FRACTIONS.to(of)
-        to_all = each(*(_to(dtype) for dtype in _INTEGERS.values()))
-        found.append(host(f"cast_{source}_to_integers", to_all, (x,), rtol=EXACT))
+    to_all = each(*map(_to, _INTEGERS.values()))
+    floats = [(FRACTIONS.to(dtype),) for dtype in _FLOATS.values()]
+    found.append(host_over("cast_floats_to_integers", to_all, floats, rtol=EXACT))
     found.append(host("cast_beyond_integers", each(*map(_to, narrow)), (BEYOND,), rtol=EXACT))
     for source, of in _INTEGERS.items():
         others = [dtype for dtype in _INTEGERS.values() if dtype != of]
@@ -82,26 +81,22 @@ ROUNDING = [
             ("bf16", torch.bfloat16, torch.tensor([0.1, 1e-40, 3.4e38, -1e-39, 257.0])),
         )
     ),
-    host(
-        "f16_to_i64_of_sum",
-        lambda x: (x + 0.5).long(),
-        (torch.arange(2040, 2060).half(),),
-        rtol=0.0,
+    together(
+        "integers_of_rounded",
+        host("i64", lambda x: (x + 0.5).long(), (torch.arange(2040, 2060).half(),), rtol=EXACT),
+        host("bool", lambda x: (x * 1e-30).bool(), (r(9).bfloat16() * 1e-12,), rtol=EXACT),
     ),
-    host(
-        "bf16_to_bool_of_product",
-        lambda x: (x * 1e-30).bool(),
-        (r(9).to(torch.bfloat16) * 1e-12,),
-        rtol=0.0,
+    together(
+        "i64_through_narrower",
+        host(
+            "f16",
+            lambda x: x.half().long(),
+            (torch.tensor([2049, 2051, 4099, -2049]),),
+            rtol=EXACT,
+        ),
+        host("bool", lambda x: x.bool().long() + 1, (WHOLE,), rtol=EXACT),
+        host("u8", lambda x: x.to(torch.uint8).float(), (WHOLE,), rtol=EXACT),
     ),
-    host(
-        "i64_through_f16",
-        lambda x: x.half().long(),
-        (torch.tensor([2049, 2051, 4099, -2049]),),
-        rtol=0.0,
-    ),
-    host("i64_through_bool", lambda x: x.bool().long() + 1, (WHOLE,), rtol=EXACT),
-    host("i64_through_u8_to_float", lambda x: x.to(torch.uint8).float(), (WHOLE,), rtol=EXACT),
     fn(
         "i32_max_to_f32",
         _to(torch.float32),
@@ -126,17 +121,20 @@ ROUNDING = [
 FORMS = [
     fn("converted_number", lambda x: x + torch.tensor(1.7).long(), (r(3, 5),), rtol=EXACT),
     fn("rounded_number", lambda x: x * torch.tensor(0.1).half().float(), (r(3, 5),), rtol=EXACT),
-    host("int_method", lambda x: (x * 3).int(), (r(3, 5),), "scale", "host_convert", rtol=EXACT),
+    together(
+        "cast_of_computed",
+        host("scaled", lambda x: (x * 3).int(), (r(3, 5),), "scale", "host_convert", rtol=EXACT),
+        host(
+            "transposed",
+            lambda x: x.t().int(),
+            (r(3, 5) * 9,),
+            "permute",
+            "host_convert",
+            rtol=EXACT,
+        ),
+    ),
     fn("type_as", lambda x, y: x.type_as(y) * 2, (ids(9, 3, 5), r(2)), "cast", "scale"),
     fn("to_other", lambda x, y: x.to(y) + y, (ids(9, 3, 5), r(3, 5)), "cast", "add"),
-    host(
-        "cast_transposed",
-        lambda x: x.t().int(),
-        (r(3, 5) * 9,),
-        "permute",
-        "host_convert",
-        rtol=EXACT,
-    ),
     fn("cast_rank_6", _to(torch.float32), (ids(9, 2, 1, 3, 1, 2, 2),), "cast", rtol=EXACT),
     fn("cast_rank_0", lambda x: x.float() * 2, (torch.tensor(7),), "cast", "scale"),
     host(
