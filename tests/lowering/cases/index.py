@@ -8,7 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.lowering.cases.base import EXACT, PRODUCT, Case, S, fn, host, ids, r, sizes
+from tests.lowering.cases.base import (
+    EXACT,
+    PRODUCT,
+    Case,
+    S,
+    fn,
+    host,
+    host_over,
+    ids,
+    r,
+    sizes,
+    together,
+)
 
 move = partial(fn, rtol=EXACT)
 pick = partial(host, rtol=EXACT)
@@ -61,6 +73,11 @@ OFFSETS = torch.tensor([0, 2, 2, 5])
 #: Two rows lie behind the end, which torch takes now one way and now another.
 STARTS_AND_END = torch.tensor([0, 2, 2, 5])
 
+
+def _bag(bag: _Bag, *inputs: Tensor, name: str = "bag") -> Case:
+    return Case(name, bag, inputs, host=True)
+
+
 EMBEDDINGS = [
     Case("embedding", _Embedding(), (ids(11, 7),), ("get_rows",), EXACT),
     Case("embedding_rank_0", _Embedding(), (ids(11),), ("get_rows",), EXACT),
@@ -81,27 +98,20 @@ EMBEDDINGS = [
     ),
     move("embedding_of_an_input", lambda i, x: F.embedding(i, x), (ids(5, 3), r(5, 4)), "get_rows"),
     *(
-        Case(f"bag_{mode}", _Bag(mode), (ids(11, 7), OFFSETS), host=True)
-        for mode in ("sum", "mean", "max")
-    ),
-    *(
-        Case(
-            f"bag_{mode}_padding",
-            _Bag(mode, padding=4),
-            (torch.tensor([1, 4, 4, 4, 2, 4, 0]), OFFSETS),
-            host=True,
+        together(
+            f"bag_{mode}",
+            _bag(_Bag(mode), ids(11, 7), OFFSETS),
+            _bag(_Bag(mode, padding=4), torch.tensor([1, 4, 4, 4, 2, 4, 0]), OFFSETS),
         )
         for mode in ("sum", "mean", "max")
     ),
-    Case("bag_of_rows", _Bag("mean"), (ids(11, 2, 3),), host=True),
-    *(
-        Case(
-            f"bag_{mode}_last_offset{'' if padding is None else '_padding'}",
-            _Bag(mode, True, padding),
-            (ids(11, 7), STARTS_AND_END),
-            host=True,
-        )
-        for mode, padding in (("sum", None), ("mean", None), ("max", None), ("mean", 4))
+    _bag(_Bag("mean"), ids(11, 2, 3), name="bag_of_rows"),
+    together(
+        "bag_last_offset",
+        *(
+            _bag(_Bag(mode, True, padding), ids(11, 7), STARTS_AND_END)
+            for mode, padding in (("sum", None), ("mean", None), ("max", None), ("mean", 4))
+        ),
     ),
     Case(
         "bag_dynamic",
@@ -189,10 +199,22 @@ SELECTS = [
 
 INDICES = [
     pick("index_rows", lambda x, i: x[i], (r(5, 4), _signed(5, 3)), "host_wrap_ids", "get_rows"),
-    pick("index_rank_2", lambda x, i: x[i], (r(5, 4), _signed(5, 2, 3))),
-    pick("index_int32", lambda x, i: x[i], (r(5, 4), _signed(5, 3).int())),
-    pick("index_columns", lambda x, i: x[:, i], (r(3, 5), _signed(5, 2))),
-    pick("index_last_of_rank_3", lambda x, i: x[..., i], (r(2, 3, 4), _signed(4, 3))),
+    host_over(
+        "index_first",
+        lambda x, i: x[i],
+        [
+            (r(5, 4), _signed(5, 2, 3)),
+            (r(5, 4), _signed(5, 3).int()),
+            (ids(9, 5, 2), _signed(5, 3)),
+            (_mask(5, 2), _signed(5, 3)),
+        ],
+        rtol=EXACT,
+    ),
+    together(
+        "index_last",
+        pick("columns", lambda x, i: x[:, i], (r(3, 5), _signed(5, 2))),
+        pick("rank_3", lambda x, i: x[..., i], (r(2, 3, 4), _signed(4, 3))),
+    ),
     pick("index_with_slice", lambda x, i: x[1:, i, :2], (r(3, 5, 4), _signed(5, 2))),
     pick("index_pairs", lambda x, i, j: x[i, j], (r(5, 4), _signed(5, 3), _signed(4, 3))),
     pick(
@@ -212,8 +234,6 @@ INDICES = [
         lambda x, i, j: x[:, i, :, j],
         (r(2, 3, 4, 5), _signed(3, 2, 1), _signed(5, 3)),
     ),
-    pick("index_of_ints", lambda x, i: x[i], (ids(9, 5, 2), _signed(5, 3))),
-    pick("index_of_bools", lambda x, i: x[:, i], (_mask(2, 5), _signed(5, 3))),
     pick(
         "index_dynamic_table",
         lambda x, i: x[i],
