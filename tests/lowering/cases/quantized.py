@@ -13,7 +13,7 @@ from torch.export import Dim
 from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.utils import unwrap_tensor_subclass
 
-from tests.lowering.cases.base import EXACT, PRODUCT, Case, fn, host, ids, r
+from tests.lowering.cases.base import EXACT, PRODUCT, Case, fn, host, host_over, ids, r
 
 _pt2e = torch.ops.quantized_decomposed
 _torchao = torch.ops.torchao
@@ -133,7 +133,12 @@ def _to_8_bits(x: Tensor) -> Tensor:
 
 
 PT2E = [
-    host("quantize_per_tensor", _to_8_bits, (_ROWS,), rtol=EXACT),
+    host_over(
+        "quantize_per_tensor",
+        _to_8_bits,
+        [(_ROWS,), (torch.tensor([float("inf"), -float("inf"), 1e30, -1e30, 0.0]),)],
+        rtol=EXACT,
+    ),
     host(
         "quantize_per_tensor_unsigned",
         lambda x: _pt2e.quantize_per_tensor(x, 0.05, 128, 0, 255, torch.uint8),
@@ -145,12 +150,6 @@ PT2E = [
         "quantize_halves",
         lambda x: _pt2e.quantize_per_tensor(x, 0.5, 0, -128, 127, _I8),
         (torch.arange(-9, 10) / 4.0,),
-        rtol=EXACT,
-    ),
-    host(
-        "quantize_infinities",
-        _to_8_bits,
-        (torch.tensor([float("inf"), -float("inf"), 1e30, -1e30, 0.0]),),
         rtol=EXACT,
     ),
     fn(
