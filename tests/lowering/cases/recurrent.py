@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.lowering.cases.base import F16, PRODUCT, Case, r, seeded
+from tests.lowering.cases.base import F16, PRODUCT, Case, r, seeded, together
 
 
 class _Layer(nn.Module):
@@ -35,8 +35,11 @@ _H, _C = r(1, 2, 7), r(1, 2, 7) + 1
 _H4, _C4 = r(4, 2, 7), r(4, 2, 7) + 1
 
 LAYERS = [
-    _whole("lstm", lambda: nn.LSTM(5, 7), _X),
-    _whole("lstm_states", lambda: nn.LSTM(5, 7), _X, _H, _C),
+    together(
+        "lstm",
+        _whole("from_0", lambda: nn.LSTM(5, 7), _X),
+        _whole("from_states", lambda: nn.LSTM(5, 7), _X, _H, _C),
+    ),
     _whole("lstm_batch_first", lambda: nn.LSTM(5, 7, batch_first=True), r(2, 4, 5), _H, _C),
     _whole("lstm_no_bias", lambda: nn.LSTM(5, 7, bias=False), _X, _H, _C),
     _whole("lstm_two_layers", lambda: nn.LSTM(5, 7, 2, dropout=0.5), _X, _H4[:2], _C4[:2]),
@@ -51,8 +54,11 @@ LAYERS = [
     ),
     _whole("lstm_one_step", lambda: nn.LSTM(5, 7), r(1, 2, 5), _H, _C),
     _whole("lstm_long", lambda: nn.LSTM(5, 33, batch_first=True), r(3, 150, 5)),
-    _whole("lstm_saturated", lambda: nn.LSTM(5, 7), _X * 1e4, _H, _C * 1e3),
-    _whole("lstm_nan", lambda: nn.LSTM(5, 7), _X.log(), _H, _C),
+    together(
+        "lstm_special",
+        _whole("saturated", lambda: nn.LSTM(5, 7), _X * 1e4, _H, _C * 1e3),
+        _whole("nan", lambda: nn.LSTM(5, 7), _X.log(), _H, _C),
+    ),
     _whole(
         "lstm_dynamic_batch",
         lambda: nn.LSTM(5, 7, bidirectional=True),
@@ -76,8 +82,11 @@ LAYERS = [
         (),
         PRODUCT,
     ),
-    _whole("gru", lambda: nn.GRU(5, 7), _X),
-    _whole("gru_states", lambda: nn.GRU(5, 7), _X, _H),
+    together(
+        "gru",
+        _whole("from_0", lambda: nn.GRU(5, 7), _X),
+        _whole("from_states", lambda: nn.GRU(5, 7), _X, _H),
+    ),
     _whole(
         "gru_batch_first_no_bias",
         lambda: nn.GRU(5, 7, bias=False, batch_first=True),
@@ -94,8 +103,13 @@ LAYERS = [
         others=[(r(4, 1, 5),), (r(4, 8, 5),)],
     ),
     _whole("rnn_tanh", lambda: nn.RNN(5, 7), _X, _H),
-    _whole("rnn_relu", lambda: nn.RNN(5, 7, nonlinearity="relu"), _X, _H),
-    _whole("rnn_relu_nan", lambda: nn.RNN(5, 7, nonlinearity="relu"), _X.log(), _H),
+    together(
+        "rnn_relu",
+        *(
+            _whole("relu", lambda: nn.RNN(5, 7, nonlinearity="relu"), x, _H)
+            for x in (_X, _X.log())  # NaN
+        ),
+    ),
     _whole("rnn_two_layers_both_ways", lambda: nn.RNN(5, 7, 2, bidirectional=True), _X, _H4),
 ]
 
