@@ -75,6 +75,10 @@ class Drawn:
         dynamic = f"dim 0 is dynamic in {sorted(self.dynamic)}" if self.dynamic else ""
         return "\n".join(["", *shapes, dynamic, *steps, f"return {outputs}"])
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis prints; of a dataclass it would print the fields."""
+        printer.text(repr(self))
+
 
 #: name -> (function, operands, needs exact operands, result is exact)
 _FLOAT: dict[str, tuple[Function, int, bool, bool]] = {

@@ -5,33 +5,20 @@ A failure prints the module in a form that makes a row of ``tests/lowering/cases
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import assume, event, given
 from torch.export import Dim, export
 
 from tests.harness import lower, run_runtime
+from tests.property.checks import assert_same, examples
 from tests.property.export_graphs import Drawn, modules
-
-#: As for the IR graphs: a few calls with a slope up to 10.
-TOLERANCE = 1e-3
-
-EXAMPLES = int(os.environ.get("EXECUTORCH_GGML_EXPORT_GRAPHS", "40"))
-
 
 #: The bounds of a dynamic size.
 _LOW, _HIGH = 1, 9
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    derandomize="EXECUTORCH_GGML_SEED" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-)
+@examples("EXECUTORCH_GGML_EXPORT_GRAPHS", 40)
 @given(modules())
 def test_random_modules_equal_eager(drawn: Drawn) -> None:
     assume(drawn.module.steps)
@@ -56,22 +43,22 @@ def test_random_modules_equal_eager(drawn: Drawn) -> None:
     for step in drawn.module.steps:
         event(step.name)
     for inputs in calls:
-        _compare(drawn, run_runtime(lowered, [x.contiguous() for x in inputs]), inputs)
+        expected = _eager(drawn, inputs)
+        if expected is None:
+            event("a size that eager refuses")
+            continue
+        actual = run_runtime(lowered, [x.contiguous() for x in inputs])
+        for found, wanted, exact in zip(actual, expected, drawn.exact, strict=True):
+            assert_same(found, wanted, exact)
     if shapes is not None and report.is_whole:
         with pytest.raises(RuntimeError):
             run_runtime(lowered, drawn.resized(_HIGH + 1))
 
 
-def _compare(drawn: Drawn, actual: list[torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> None:
-    expected = drawn.module(*inputs)
-    for found, wanted, exact in zip(actual, expected, drawn.exact, strict=True):
-        tolerance = 0.0 if exact else TOLERANCE
-        largest = float(wanted.abs().max()) if wanted.is_floating_point() else 1.0
-        torch.testing.assert_close(
-            found,
-            wanted,
-            rtol=tolerance,
-            atol=tolerance * max(1.0, largest),
-            equal_nan=True,
-            check_stride=False,
-        )
+def _eager(drawn: Drawn, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
+    """None where the module takes more rows than there are, which export does not notice."""
+    try:
+        return drawn.module(*inputs)  # type: ignore[no-any-return]
+    except (RuntimeError, IndexError):
+        assert inputs is not drawn.inputs
+        return None
