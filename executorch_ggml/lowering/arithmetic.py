@@ -11,17 +11,16 @@ from torch import fx
 from executorch_ggml.ir.enums import HostBinary, HostUnary, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import dims_equal, product
-from executorch_ggml.lowering.context import LoweringContext, Tensor
+from executorch_ggml.lowering.context import HALVES, LoweringContext, Tensor
 from executorch_ggml.lowering.elementwise import (
-    HALVES,
     binary_values,
     constant_number,
     divided_by,
-    filled,
     float_unary,
     has_shape,
     is_float,
     number_of,
+    ones_like,
     operand,
     reciprocal_value,
     scale_value,
@@ -251,7 +250,7 @@ def _power(ctx: LoweringContext, node: fx.Node, exponent: float) -> Tensor:
         return ctx.call("sqr", ctx.rows(y))
 
     exact: dict[float, Callable[[], Value]] = {
-        0.0: lambda: filled(ctx, 1.0, x.ne),
+        0.0: lambda: ones_like(ctx, x),
         1.0: lambda: x,
         2.0: lambda: square_of(x),
         3.0: lambda: ctx.call("mul", square_of(x), ctx.rows(x)),

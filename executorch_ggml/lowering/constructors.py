@@ -19,7 +19,7 @@ from executorch_ggml.lowering.context import (
     ir_dtype,
     to_dim,
 )
-from executorch_ggml.lowering.host import iota
+from executorch_ggml.lowering.host import integer, iota
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 #: Constants up to this many elements are stored with the program.
@@ -44,13 +44,6 @@ def _repeated(ctx: LoweringContext, one: Value, shape: Sequence[Dim]) -> Value:
 def _stored(ctx: LoweringContext, tensor: torch.Tensor) -> Value:
     """A constant as the values of a delegate: F32 or I32."""
     return ctx.constant(tensor.float() if tensor.is_floating_point() else tensor)
-
-
-def integer(ctx: LoweringContext, size: Dim) -> Value:
-    """A size as one I32 value."""
-    if isinstance(size, int):
-        return ctx.constant(torch.tensor(size))
-    return iota(ctx, 1, size, 0)
 
 
 def _symbolic(arg: Any) -> Dim | None:

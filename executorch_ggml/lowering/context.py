@@ -48,7 +48,10 @@ _COPIES = (
     "dim_order_ops._clone_dim_order.default",
 )
 
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+#: Half-precision dtypes, and as what they are stored.
+HALVES = {torch.float16: DType.F16, torch.bfloat16: DType.BF16}
+#: Every floating-point dtype whose values a delegate holds, as F32.
+FLOATS = (torch.float32, *HALVES)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
@@ -66,7 +69,7 @@ class Tensor:
 
     @property
     def is_float(self) -> bool:
-        return self.dtype in _FLOATS
+        return self.dtype in FLOATS
 
 
 Lowered: TypeAlias = "Tensor | tuple[Tensor, ...] | Dim"
@@ -111,7 +114,7 @@ def to_dim(size: Any) -> Dim:
 
 def ir_dtype(dtype: torch.dtype) -> DType:
     """The element type of a torch dtype inside a delegate."""
-    if dtype in _FLOATS:
+    if dtype in FLOATS:
         return DType.F32
     if dtype in _INTEGERS:
         return DType.I32
@@ -170,7 +173,7 @@ class LoweringContext:
         if number is None:
             return None
         # Half precision is rounded to where it is converted on, as every value is.
-        if conversions and conversions[0] in (torch.float16, torch.bfloat16):
+        if conversions and conversions[0] in HALVES:
             conversions.pop(0)
         for dtype in reversed(conversions):
             number = float(torch.tensor(number, dtype=torch.float64).to(dtype))
@@ -316,6 +319,10 @@ class LoweringContext:
         return Tensor(
             self.call("cast", tensor.value, dtype=int(DType.F32)), tensor.shape, torch.float32
         )
+
+    def widened(self, tensor: Tensor) -> Tensor:
+        """As :meth:`as_f32` if it is floating point: calls on several values take one type."""
+        return self.as_f32(tensor) if tensor.is_float else tensor
 
     def reshape(self, value: Value, shape: Sequence[Dim]) -> Value:
         """Row-major reshape to a torch shape."""
@@ -605,6 +612,8 @@ def _named(prefix: str, dims: Sequence[Any]) -> dict[str, Any]:
 
 
 __all__ = [
+    "FLOATS",
+    "HALVES",
     "Lowered",
     "LoweringContext",
     "Tensor",

@@ -6,8 +6,7 @@ import torch
 from torch import fx
 
 from executorch_ggml.ir.graph import Value
-from executorch_ggml.ir.types import dims_equal
-from executorch_ggml.lowering.context import LoweringContext, Tensor, product
+from executorch_ggml.lowering.context import LoweringContext, Tensor, broadcast_shape, product
 from executorch_ggml.lowering.elementwise import binary_values, scale_value
 from executorch_ggml.lowering.reduce import norm_rows, sum_rows
 from executorch_ggml.lowering.registry import Unsupported, lowering
@@ -17,9 +16,7 @@ from executorch_ggml.lowering.rows import reduced_dims, rows_over, shaped
 def _broadcast(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, Tensor]:
     """The two operands, repeated to their common shape."""
     a, b = ctx.float_tensor(node.args[0], "x1"), ctx.float_tensor(node.args[1], "x2")
-    rank = max(a.rank, b.rank)
-    full = [(1,) * (rank - x.rank) + x.shape for x in (a, b)]
-    shape = tuple(n if dims_equal(m, 1) else m for m, n in zip(*full, strict=True))
+    shape = broadcast_shape(a.shape, b.shape)
     return (
         Tensor(ctx.broadcast_to(a, shape), shape, a.dtype),
         Tensor(ctx.broadcast_to(b, shape), shape, b.dtype),

@@ -16,14 +16,12 @@ from executorch_ggml.ir.enums import Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.shape_rules import can_repeat
 from executorch_ggml.ir.types import Dim, DType, dims_equal
-from executorch_ggml.lowering.context import LoweringContext, Tensor
-from executorch_ggml.lowering.host import converted, held, iota
+from executorch_ggml.lowering.constructors import filled
+from executorch_ggml.lowering.context import FLOATS, LoweringContext, Tensor
+from executorch_ggml.lowering.host import converted, held, integer
 from executorch_ggml.lowering.registry import Unsupported
 
 _COMMUTATIVE = ("add", "mul")
-
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-HALVES = (torch.float16, torch.bfloat16)
 
 # --- operands ---------------------------------------------------------------------------
 
@@ -37,6 +35,18 @@ def is_float(dtype: torch.dtype) -> bool:
     if (dtype.is_floating_point and dtype not in FLOATS) or dtype.is_complex:
         raise Unsupported(f"result dtype {dtype}")
     return dtype.is_floating_point
+
+
+def float_dtype(ctx: LoweringContext, node: fx.Node) -> torch.dtype:
+    """The dtype of a result whose values are F32 inside a delegate.
+
+    Raises:
+        Unsupported: integers, or a dtype that no value of a delegate has.
+    """
+    dtype = ctx.output_dtype(node)
+    if dtype not in FLOATS:
+        raise Unsupported(f"result dtype {dtype}")
+    return dtype
 
 
 def number_of(ctx: LoweringContext, arg: object) -> float | None:
@@ -76,7 +86,7 @@ def operand(
     if number is not None:
         return constant_number(ctx, number, dtype, exact)
     if isinstance(arg, fx.Node) and isinstance(arg.meta["val"], (torch.SymInt, int)):
-        x = Tensor(iota(ctx, 1, ctx.dim(arg)), (1,), torch.int64)  # a size of the program
+        x = Tensor(integer(ctx, ctx.dim(arg)), (1,), torch.int64)  # a size of the program
     else:
         x = ctx.tensor(arg)
     value = (converted if exact else held)(ctx, x, dtype)
@@ -143,14 +153,12 @@ def divided_by(ctx: LoweringContext, x: Value, number: float) -> Value:
     return ctx.call("div", ctx.rows(x), ctx.constant(torch.tensor(number)))
 
 
-def filled(ctx: LoweringContext, number: float, ne: Sequence[Dim]) -> Value:
-    """F32 values that are all the same."""
-    one = ctx.constant(torch.tensor(number))
-    return ctx.call("repeat", one, **{f"ne{i}": d for i, d in enumerate(ne)})
+def ones_like(ctx: LoweringContext, x: Value) -> Value:
+    return filled(ctx, 1.0, torch.float32, x.ne[::-1])
 
 
 def reciprocal_value(ctx: LoweringContext, x: Value) -> Value:
-    return ctx.call("div", filled(ctx, 1.0, x.ne), ctx.rows(x))
+    return ctx.call("div", ones_like(ctx, x), ctx.rows(x))
 
 
 def float_unary(
@@ -160,8 +168,6 @@ def float_unary(
 
     ``exact``: the function jumps, so half-precision values are rounded before it.
     """
-    dtype = ctx.output_dtype(node)
-    if not is_float(dtype):
-        raise Unsupported(f"result dtype {dtype}")
+    dtype = float_dtype(ctx, node)
     x = ctx.tensor(node.args[0])
     return ctx.result(node, body((converted if exact else held)(ctx, x, dtype)))

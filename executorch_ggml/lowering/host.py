@@ -11,8 +11,8 @@ from executorch.exir.tensor import scalar_type_enum
 
 from executorch_ggml.ir.enums import HostBinary, HostUnary, IntType, Unary
 from executorch_ggml.ir.graph import Value, ValueKind
-from executorch_ggml.ir.types import DType
-from executorch_ggml.lowering.context import LoweringContext, Tensor
+from executorch_ggml.ir.types import Dim, DType
+from executorch_ggml.lowering.context import FLOATS, HALVES, LoweringContext, Tensor
 from executorch_ggml.lowering.registry import Unsupported
 
 _INT_TYPES = {
@@ -23,9 +23,6 @@ _INT_TYPES = {
     torch.uint8: IntType.U8,
     torch.bool: IntType.BOOL,
 }
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-_HALVES = {torch.float16: DType.F16, torch.bfloat16: DType.BF16}
 
 #: What each integer type holds: (bits, is signed).
 _WIDTHS = {
@@ -73,6 +70,13 @@ def iota(ctx: LoweringContext, length: object, start: object = 0, step: object =
     return ctx.call("host_iota", ne0=length, ne1=1, ne2=1, ne3=1, start=start, step=step)
 
 
+def integer(ctx: LoweringContext, size: Dim) -> Value:
+    """A size, which may depend on the program's inputs, as one I32 value."""
+    if isinstance(size, int):
+        return ctx.constant(torch.tensor(size))
+    return iota(ctx, 1, start=size)
+
+
 def held(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
     """The tensor's elements as values of another dtype, for arithmetic in that dtype.
 
@@ -83,8 +87,8 @@ def held(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
         Unsupported: a dtype that no value of a delegate has.
     """
     if x.dtype == target:
-        return ctx.as_f32(x).value if x.is_float else x.value
-    if target in _FLOATS:
+        return ctx.widened(x).value
+    if target in FLOATS:
         if x.is_float:
             return settled(ctx, x)
         return ctx.call("cast", ctx.contiguous(x.value), dtype=int(DType.F32))
@@ -124,6 +128,11 @@ def converted(ctx: LoweringContext, x: Tensor, target: torch.dtype) -> Value:
     return settled(ctx, Tensor(held(ctx, x, target), x.shape, target))
 
 
+def as_dtype(ctx: LoweringContext, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """As :func:`converted`, with its shape: F32 if floating point."""
+    return Tensor(converted(ctx, x, dtype), x.shape, dtype)
+
+
 #: Functions of one operand that give values of a half-precision type for such values.
 _KEEPS_SETTLED = frozenset(
     {"reshape", "permute", "view", "cont", "repeat", "get_rows", "host_gather", "cast"}
@@ -138,7 +147,7 @@ def _is_settled(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> bool:
     while value.producer is not None:
         call = value.producer
         if call.op.name == "host_round":
-            return bool(call.params["dtype"] == int(_HALVES[dtype]))
+            return bool(call.params["dtype"] == int(HALVES[dtype]))
         keeps = call.op.name in _KEEPS_SETTLED or (
             call.op.name == "unary" and call.params["kind"] in _KEEPS_SETTLED_UNARY
         )
@@ -147,11 +156,11 @@ def _is_settled(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> bool:
             return False
         value = source
     if value.kind is ValueKind.WEIGHT:
-        return value.type.dtype == _HALVES[dtype]
+        return value.type.dtype == HALVES[dtype]
     code = int(scalar_type_enum(dtype))
     return any(a.value is value and a.scalar_type == code for a in ctx.graph.inputs)
 
 
 def rounded(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> Value:
     """An F32 value rounded to the nearest F16 or BF16."""
-    return ctx.call("host_round", value, dtype=int(_HALVES[dtype]))
+    return ctx.call("host_round", value, dtype=int(HALVES[dtype]))

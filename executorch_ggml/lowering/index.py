@@ -18,9 +18,14 @@ from torch import fx
 from executorch_ggml.ir.enums import HostBinary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, product, simplify_dim
-from executorch_ggml.lowering.constructors import filled, integer
-from executorch_ggml.lowering.context import LoweringContext, Tensor, normalize_dim
-from executorch_ggml.lowering.host import host_binary, iota
+from executorch_ggml.lowering.constructors import filled
+from executorch_ggml.lowering.context import (
+    LoweringContext,
+    Tensor,
+    broadcast_shape,
+    normalize_dim,
+)
+from executorch_ggml.lowering.host import host_binary, integer, iota
 from executorch_ggml.lowering.registry import Unsupported, lowering
 
 #: Lists of ids up to this long are stored with the program.
@@ -183,17 +188,8 @@ def plan_index(ctx: LoweringContext, x: Tensor, indices: Sequence[Any]) -> Index
     together = dims == list(range(dims[0], dims[0] + len(dims)))
     front = [d for d in rest if together and d < dims[0]]
     order = [*front, *dims, *(d for d in rest if d not in front)]
-    return IndexPlan(ctx.permuted(x, order), order, len(front), len(dims), broadcast_shape(shapes))
-
-
-def broadcast_shape(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
-    rank = max(len(s) for s in shapes)
-    result: list[Dim] = [1] * rank
-    for shape in shapes:
-        for d, size in enumerate(shape, rank - len(shape)):
-            if not dims_equal(size, 1):
-                result[d] = size
-    return tuple(result)
+    shape = broadcast_shape(*shapes)
+    return IndexPlan(ctx.permuted(x, order), order, len(front), len(dims), shape)
 
 
 def fixed_ids(ctx: LoweringContext, plan: IndexPlan, indices: Sequence[Any]) -> torch.Tensor | None:
@@ -221,7 +217,7 @@ def computed_ids(ctx: LoweringContext, plan: IndexPlan, indices: Sequence[Any]) 
             one = Tensor(value, one.shape, one.dtype)
         if result is not None:
             scaled = host_binary(ctx, HostBinary.MUL, result.value, integer(ctx, size), torch.int64)
-            shape = broadcast_shape([result.shape, one.shape])
+            shape = broadcast_shape(result.shape, one.shape)
             total = host_binary(
                 ctx,
                 HostBinary.ADD,
@@ -331,21 +327,17 @@ def diag_embed(ctx: LoweringContext, node: fx.Node) -> Tensor:
     offset, dim0, dim1 = _two_dims(node, len(shape), (-2, -1))
     (length,) = static_sizes(x, [x.rank - 1])
     positions = torch.diag_embed(torch.arange(length) - length, offset) + length
-    taken = take_fixed(ctx, with_zero(ctx, _f32(ctx, x)), x.rank - 1, positions)
+    taken = take_fixed(ctx, with_zero(ctx, ctx.widened(x)), x.rank - 1, positions)
     square = (*x.shape[:-1], *positions.shape)
     value = Tensor(ctx.reshape(taken.value, square), square, x.dtype)
     order = [d for d in range(len(shape)) if d not in (dim0, dim1)] + [dim0, dim1]
     return ctx.result(node, ctx.permuted(value, [order.index(d) for d in range(len(shape))]).value)
 
 
-def _f32(ctx: LoweringContext, x: Tensor) -> Tensor:
-    return ctx.as_f32(x) if x.is_float else x
-
-
 @lowering("aten.tril.default", "aten.triu.default", whole=True)
 def triangle(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """The kept elements, and a 0 in place of the others: as they are, be they inf or NaN."""
-    x = _f32(ctx, ctx.tensor(node.args[0]))
+    x = ctx.widened(ctx.tensor(node.args[0]))
     offset = ctx.argument(node, 1, "diagonal", 0)
     matrix, rows, columns = _matrix(ctx, x, x.rank - 2, x.rank - 1)
     if rows * columns > _MAX_TRIANGLE:

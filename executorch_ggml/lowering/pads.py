@@ -10,9 +10,9 @@ import torch
 from torch import fx
 
 from executorch_ggml.ir.types import Dim, simplify_dim
-from executorch_ggml.lowering.constructors import filled, integer
+from executorch_ggml.lowering.constructors import filled
 from executorch_ggml.lowering.context import LoweringContext, Tensor, axis_of
-from executorch_ggml.lowering.host import iota, where
+from executorch_ggml.lowering.host import integer, iota, where
 from executorch_ggml.lowering.index import static_sizes, take, take_fixed
 from executorch_ggml.lowering.registry import Unsupported, lowering
 from executorch_ggml.lowering.slices import joined, within
@@ -66,8 +66,7 @@ def _constant(ctx: LoweringContext, x: Tensor, amounts: _Amounts, number: float)
             shape = _resized(x, dim, simplify_dim(x.shape[dim] + cut))
             x = Tensor(ctx.slice(x, dim, max(-before, 0), shape[dim]), shape, x.dtype)
     amounts = {d: (max(b, 0), max(a, 0)) for d, (b, a) in amounts.items() if max(b, a) > 0}
-    if x.is_float:
-        x = ctx.as_f32(x)
+    x = ctx.widened(x)
     axes = {dim: axis_of(x.shape, dim) for dim in amounts}
     plus_zero = number == 0 and math.copysign(1, number) > 0
     if amounts and x.is_float and plus_zero and None not in axes.values():
@@ -200,7 +199,7 @@ def _padded(ctx: LoweringContext, node: fx.Node, mode: str, value: Any) -> Tenso
         for dim in (d for d in pairs if d not in fixed):
             y = _dynamic(ctx, y, dim, pairs[dim], fill)
     elif mode in _READERS:
-        y = ctx.as_f32(x) if x.is_float else x
+        y = ctx.widened(x)
         for dim, (before, after) in _amounts(ctx, node.args[1], x.rank).items():
             y = _read(ctx, y, dim, before, after, mode)
     else:

@@ -17,7 +17,7 @@ from torch import fx
 from executorch_ggml.ir.enums import HostBinary, HostReduce, HostUnary, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal
-from executorch_ggml.lowering.context import LoweringContext, Tensor, normalize_dim
+from executorch_ggml.lowering.context import HALVES, LoweringContext, Tensor, normalize_dim
 from executorch_ggml.lowering.elementwise import (
     binary_values,
     clamp_value,
@@ -96,7 +96,7 @@ def _along(shape: Sequence[Dim], axis: int) -> _Blocks:
 def _scales(ctx: LoweringContext, arg: Any, blocks: _Blocks) -> Value:
     """Scales or zero points, as F32 values that broadcast to the blocks."""
     x = ctx.tensor(arg, "scale")
-    if x.dtype in (torch.float16, torch.bfloat16):
+    if x.dtype in HALVES:
         raise Unsupported(f"scales of {x.dtype}")
     value = ctx.reshape(held(ctx, x, torch.float32), blocks.scales)
     return ctx.aligned(Tensor(value, blocks.scales, torch.float32), blocks.shape)

@@ -11,10 +11,15 @@ from torch import fx
 from executorch_ggml.ir.enums import HostReduce, HostUnary, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, DType
-from executorch_ggml.lowering.context import LoweringContext, Tensor
-from executorch_ggml.lowering.elementwise import FLOATS, binary_values, scale_value, unary_value
+from executorch_ggml.lowering.context import FLOATS, LoweringContext, Tensor
+from executorch_ggml.lowering.elementwise import (
+    binary_values,
+    float_dtype,
+    scale_value,
+    unary_value,
+)
 from executorch_ggml.lowering.host import held, host_unary, int_type, settled
-from executorch_ggml.lowering.registry import Lowering, Unsupported, lowering, op_name
+from executorch_ggml.lowering.registry import Lowering, lowering, op_name
 from executorch_ggml.lowering.rows import (
     count_over,
     reduced_dims,
@@ -98,9 +103,7 @@ def sum_(ctx: LoweringContext, node: fx.Node) -> Tensor:
 
 @lowering("aten.mean.dim", "aten.mean.default")
 def mean(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    dtype = ctx.output_dtype(node)
-    if dtype not in FLOATS:
-        raise Unsupported(f"result dtype {dtype}")
+    dtype = float_dtype(ctx, node)
     x = operand_as(ctx, node.args[0], dtype)
     return shaped(ctx, node.meta["val"], mean_rows(ctx, rows_over(ctx, x, _dims(node, x))))
 
@@ -152,60 +155,37 @@ def prod(ctx: LoweringContext, node: fx.Node) -> Tensor:
 # --- extremes ----------------------------------------------------------------------------
 
 
-def _register_extremes() -> None:
-    """NaN is larger and smaller than any number, as in torch."""
+def _extreme(*kinds: HostReduce) -> Lowering:
+    """A result for each kind. NaN is larger and smaller than any number, as in torch."""
 
-    def value(kind: HostReduce) -> Lowering:
-        def lower(ctx: LoweringContext, node: fx.Node) -> Tensor:
-            x = compared_operand(ctx, node.args[0])
-            rows = rows_over(ctx, x, _dims(node, x))
-            return shaped(ctx, node.meta["val"], host_reduce(ctx, kind, rows, x.dtype))
-
-        return lower
-
-    def index(kind: HostReduce) -> Lowering:
-        def lower(ctx: LoweringContext, node: fx.Node) -> Tensor:
-            x = compared_operand(ctx, node.args[0])
-            rows = rows_over(ctx, x, _dims(node, x))
-            return shaped(ctx, node.meta["val"], host_reduce(ctx, kind, rows, torch.int64))
-
-        return lower
-
-    def both(value: HostReduce, index: HostReduce) -> Lowering:
-        def lower(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
-            x = compared_operand(ctx, node.args[0])
-            rows = rows_over(ctx, x, _dims(node, x))
-            return shaped_all(
+    def lower(ctx: LoweringContext, node: fx.Node) -> Tensor | tuple[Tensor, ...]:
+        x = compared_operand(ctx, node.args[0])
+        rows = rows_over(ctx, x, _dims(node, x))
+        found = [
+            host_reduce(
                 ctx,
-                node,
-                host_reduce(ctx, value, rows, x.dtype),
-                host_reduce(ctx, index, rows, torch.int64),
+                kind,
+                rows,
+                torch.int64 if kind in (HostReduce.ARGMAX, HostReduce.ARGMIN) else x.dtype,
             )
+            for kind in kinds
+        ]
+        if len(found) > 1:
+            return shaped_all(ctx, node, *found)
+        return shaped(ctx, node.meta["val"], found[0])
 
-        return lower
-
-    for name, kind, arg in (
-        ("max", HostReduce.MAX, HostReduce.ARGMAX),
-        ("min", HostReduce.MIN, HostReduce.ARGMIN),
-    ):
-        lowering(f"aten.a{name}.default", f"aten.{name}.default")(value(kind))
-        lowering(f"aten.arg{name}.default")(index(arg))
-        lowering(f"aten.{name}.dim")(both(kind, arg))
+    return lower
 
 
-_register_extremes()
+for _name, _kind, _index in (
+    ("max", HostReduce.MAX, HostReduce.ARGMAX),
+    ("min", HostReduce.MIN, HostReduce.ARGMIN),
+):
+    lowering(f"aten.a{_name}.default", f"aten.{_name}.default")(_extreme(_kind))
+    lowering(f"aten.arg{_name}.default")(_extreme(_index))
+    lowering(f"aten.{_name}.dim")(_extreme(_kind, _index))
 
-
-@lowering("aten.aminmax.default", whole=True)
-def aminmax(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
-    x = compared_operand(ctx, node.args[0])
-    rows = rows_over(ctx, x, _dims(node, x))
-    return shaped_all(
-        ctx,
-        node,
-        host_reduce(ctx, HostReduce.MIN, rows, x.dtype),
-        host_reduce(ctx, HostReduce.MAX, rows, x.dtype),
-    )
+lowering("aten.aminmax.default", whole=True)(_extreme(HostReduce.MIN, HostReduce.MAX))
 
 
 # --- truth -------------------------------------------------------------------------------
@@ -306,9 +286,7 @@ def norm_rows(ctx: LoweringContext, rows: Value, order: float) -> Value:
 
 
 def _norm(ctx: LoweringContext, node: fx.Node, order: Any, dims: Any) -> Tensor:
-    dtype = ctx.output_dtype(node)
-    if dtype not in FLOATS:
-        raise Unsupported(f"result dtype {dtype}")
+    dtype = float_dtype(ctx, node)
     x = operand_as(ctx, node.args[0], dtype)
     rows = rows_over(ctx, x, reduced_dims(dims, x.rank))
     p = 2.0 if order is None else ctx.number(order, "ord")

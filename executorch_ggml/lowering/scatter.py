@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_ggml.ir.enums import HostBinary, Scatter
+from executorch_ggml.ir.enums import HostBinary, HostScan, Scatter
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, DType, dims_equal, product
 from executorch_ggml.lowering.constructors import filled
 from executorch_ggml.lowering.context import LoweringContext, Tensor, ir_dtype, normalize_dim
-from executorch_ggml.lowering.host import converted, host_binary, int_type, where
+from executorch_ggml.lowering.host import as_dtype, host_binary, int_type, integer, where
 from executorch_ggml.lowering.index import (
     MAX_STORED_IDS,
     IndexPlan,
@@ -29,9 +29,11 @@ from executorch_ggml.lowering.index import (
     index_operand,
     merged,
     plan_index,
+    take,
     take_fixed,
 )
 from executorch_ggml.lowering.registry import Unsupported, lowering
+from executorch_ggml.lowering.scan import host_scan
 from executorch_ggml.lowering.slices import joined, replaced
 from executorch_ggml.lowering.state import is_written_in_place, write_rows
 
@@ -46,12 +48,6 @@ def _scatter(
     if mode in (Scatter.ADD, Scatter.MUL) and dtype in _NARROW:
         y = ctx.call("host_convert", y, to=int(int_type(dtype)))
     return y
-
-
-def _as_dtype(ctx: LoweringContext, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Converted, and as F32 if floating point."""
-    value = Tensor(converted(ctx, x, dtype), x.shape, dtype)
-    return ctx.as_f32(value) if value.is_float else value
 
 
 # --- scatter ----------------------------------------------------------------------------
@@ -93,12 +89,11 @@ def _scattered(
     dim = normalize_dim(dim, x.rank)
     dtype = x.dtype
     if isinstance(src, Tensor):
-        src = _as_dtype(ctx, at_least_rank_1(ctx, src), dtype)
+        src = as_dtype(ctx, at_least_rank_1(ctx, src), dtype)
         src = cut_to(ctx, src, index.shape)
     else:
         src = Tensor(filled(ctx, src, dtype, index.shape), index.shape, dtype)
-    covered = cut_to(ctx, x, index.shape, dim)
-    covered = ctx.as_f32(covered) if covered.is_float else covered
+    covered = ctx.widened(cut_to(ctx, x, index.shape, dim))
     rows = _Rows(ctx, x, dim)
     ids, y = rows.of(index), rows.of(covered)
     if before is not None:
@@ -263,7 +258,7 @@ def index_put(ctx: LoweringContext, node: fx.Node) -> Tensor:
     if any(ctx.tensor(i).dtype in (torch.bool, torch.uint8) for i in given):
         return ctx.result(node, _put_at_mask(ctx, x, indices, values, accumulate))
     plan = plan_index(ctx, x, indices)
-    values = _as_dtype(ctx, values, x.dtype)
+    values = as_dtype(ctx, values, x.dtype)
     picked = (*plan.front, *plan.shape, *plan.back)
     values = Tensor(ctx.broadcast_to(values, picked), picked, values.dtype)
     values = merged(ctx, values, plan.n_front, len(plan.shape))
@@ -292,8 +287,7 @@ def _fits(plan: IndexPlan) -> bool:
 
 def _put_fixed(ctx: LoweringContext, plan: IndexPlan, ids: torch.Tensor, values: Tensor) -> Value:
     """Each slice of the result is an old one or a new one: of several, the last."""
-    flat = merged(ctx, plan.moved, plan.n_front, plan.n_indexed)
-    flat = ctx.as_f32(flat) if flat.is_float else flat
+    flat = ctx.widened(merged(ctx, plan.moved, plan.n_front, plan.n_indexed))
     size = flat.shape[plan.n_front]
     assert isinstance(size, int)
     source = list(range(size))
@@ -311,8 +305,7 @@ def _put_computed(
     mode: Scatter,
     dtype: torch.dtype,
 ) -> Value:
-    flat = merged(ctx, plan.moved, plan.n_front, plan.n_indexed)
-    flat = ctx.as_f32(flat) if flat.is_float else flat
+    flat = ctx.widened(merged(ctx, plan.moved, plan.n_front, plan.n_indexed))
     rows = _Rows(ctx, flat, plan.n_front)
     y = _scatter(ctx, rows.of(flat), ids, rows.of(values), mode, dtype)
     return rows.back(y, flat).value
@@ -331,11 +324,11 @@ def _put_at_mask(
     head = values.shape[: max(values.rank - rest - 1, 0)]
     tail = values.shape[max(values.rank - rest, 0) :]
     shape = (*head, *ones, *tail) if values.rank >= rest else values.shape
-    new = _as_dtype(ctx, values, x.dtype)
+    new = as_dtype(ctx, values, x.dtype)
     new = Tensor(ctx.reshape(new.value, shape), shape, new.dtype)
     wide = (*mask.shape, *((1,) * rest))
     condition = Tensor(ctx.reshape(mask.value, wide), wide, mask.dtype)
-    old = ctx.as_f32(x) if x.is_float else x
+    old = ctx.widened(x)
     y = ctx.aligned(new, x.shape)
     if accumulate:
         y = _sum(ctx, old, Tensor(y, shape, new.dtype))
@@ -352,3 +345,22 @@ def _sum(ctx: LoweringContext, a: Tensor, b: Tensor) -> Value:
     if ir_dtype(a.dtype) is DType.F32:
         return ctx.call("add", ctx.rows(a.value), ctx.rows(b.value))
     return host_binary(ctx, HostBinary.ADD, a.value, b.value, a.dtype)
+
+
+@lowering("aten.masked_scatter.default")
+def masked_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """Where the mask is set, the elements of ``source`` one after the other.
+
+    A source that is too short is an error of the call.
+    """
+    shape, dtype = ctx.output_shape(node), ctx.output_dtype(node)
+    x, mask = ctx.tensor(node.args[0]), ctx.tensor(node.args[1], "mask")
+    source = ctx.tensor(node.args[2], "source")
+    set_at = ctx.reshape(ctx.broadcast_to(mask, shape), [product(shape)])
+    count = host_scan(ctx, HostScan.SUM, set_at, torch.int64)
+    ids = host_binary(ctx, HostBinary.SUB, count, integer(ctx, 1), torch.int64)
+    ids = host_binary(ctx, HostBinary.MAXIMUM, ids, integer(ctx, 0), torch.int64)
+    picked = take(ctx, merged(ctx, source, 0, source.rank), 0, ids)
+    new = ctx.aligned(Tensor(ctx.reshape(picked.value, shape), shape, dtype), shape)
+    condition, old = ctx.aligned(mask, shape), ctx.aligned(ctx.widened(x), shape)
+    return ctx.result(node, where(ctx, condition, new, old))

@@ -12,14 +12,13 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from executorch_ggml.ir.enums import HostBinary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, product, simplify_dim
-from executorch_ggml.lowering.constructors import integer
 from executorch_ggml.lowering.context import (
     LoweringContext,
     Tensor,
     axis_of,
     normalize_dim,
 )
-from executorch_ggml.lowering.host import converted, host_binary, iota, where
+from executorch_ggml.lowering.host import as_dtype, host_binary, integer, iota, where
 from executorch_ggml.lowering.index import (
     merged,
     static_sizes,
@@ -177,17 +176,8 @@ def cat(ctx: LoweringContext, node: fx.Node) -> Tensor:
     assert isinstance(tensors, (list, tuple))
     shape, dtype = ctx.output_shape(node), ctx.output_dtype(node)
     dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
-    parts = [_f32(ctx, _as_dtype(ctx, ctx.tensor(t), dtype)) for t in tensors]
+    parts = [as_dtype(ctx, ctx.tensor(t), dtype) for t in tensors]
     return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
-
-
-def _as_dtype(ctx: LoweringContext, x: Tensor, dtype: torch.dtype) -> Tensor:
-    return Tensor(converted(ctx, x, dtype), x.shape, dtype)
-
-
-def _f32(ctx: LoweringContext, x: Tensor) -> Tensor:
-    """Weights of half precision are widened: calls on several values take one type."""
-    return ctx.as_f32(x) if x.is_float else x
 
 
 @lowering("aten.stack.default")
@@ -197,7 +187,7 @@ def stack(ctx: LoweringContext, node: fx.Node) -> Tensor:
     shape, dtype = ctx.output_shape(node), ctx.output_dtype(node)
     dim = normalize_dim(ctx.argument(node, 1, "dim", 0), len(shape))
     part_shape = (*shape[:dim], 1, *shape[dim + 1 :])
-    parts = [_f32(ctx, _as_dtype(ctx, ctx.tensor(t), dtype)) for t in tensors]
+    parts = [as_dtype(ctx, ctx.tensor(t), dtype) for t in tensors]
     parts = [Tensor(ctx.reshape(p.value, part_shape), part_shape, p.dtype) for p in parts]
     return ctx.result(node, ctx.reshape(concatenate(ctx, parts, dim), shape))
 
@@ -249,7 +239,7 @@ def replaced(
 ) -> Tensor:
     """``x`` with ``part`` in the place of as many elements of a dim, ``step`` apart."""
     extent, length = x.shape[dim], part.shape[dim]
-    x, part = _f32(ctx, x), _f32(ctx, part)
+    x, part = ctx.widened(x), ctx.widened(part)
     if step != 1:
         (size,) = static_sizes(x, [dim])
         if not isinstance(start, int) or not isinstance(length, int):
@@ -299,7 +289,7 @@ def within(ctx: LoweringContext, ids: Value, low: Dim, high: Dim) -> Value:
 @lowering("aten.slice_scatter.default")
 def slice_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
-    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    part = as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
     dim = normalize_dim(ctx.argument(node, 2, "dim", 0), x.rank)
     start = _bound(ctx, ctx.argument(node, 3, "start"), x.shape[dim], 0)
     step = ctx.static(ctx.argument(node, 5, "step", 1), "step")
@@ -309,7 +299,7 @@ def slice_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.select_scatter.default", whole=True)
 def select_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
-    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    part = as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
     dim = normalize_dim(node.args[2], x.rank)
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
     row = Tensor(ctx.reshape(part.value, shape), shape, x.dtype)
@@ -322,14 +312,14 @@ def _replaced_at(ctx: LoweringContext, x: Tensor, part: Tensor, ids: torch.Tenso
     (size,) = static_sizes(x, [x.rank - 1])
     picked = torch.arange(size)
     picked[ids.reshape(-1)] = torch.arange(size, size + ids.numel())
-    both = joined(ctx, [_f32(ctx, x), _f32(ctx, part)], x.rank - 1)
+    both = joined(ctx, [ctx.widened(x), part], x.rank - 1)
     return take_fixed(ctx, both, x.rank - 1, picked).value
 
 
 @lowering("aten.diagonal_scatter.default", whole=True)
 def diagonal_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
-    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    part = as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
     offset = ctx.static(ctx.argument(node, 2, "offset", 0), "offset")
     dim0 = normalize_dim(ctx.argument(node, 3, "dim1", 0), x.rank)
     dim1 = normalize_dim(ctx.argument(node, 4, "dim2", 1), x.rank)
@@ -345,7 +335,7 @@ def diagonal_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.as_strided_scatter.default", whole=True)
 def as_strided_scatter(ctx: LoweringContext, node: fx.Node) -> Tensor:
     x = ctx.tensor(node.args[0])
-    part = _as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
+    part = as_dtype(ctx, ctx.tensor(node.args[1], "src"), x.dtype)
     source = node.args[0]
     assert isinstance(source, fx.Node)
     offset = ctx.argument(node, 4, "storage_offset")

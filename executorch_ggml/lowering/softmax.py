@@ -11,10 +11,15 @@ from executorch_ggml.ir.enums import HostBinary, HostReduce, Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim
 from executorch_ggml.lowering.context import LoweringContext, Tensor, product
-from executorch_ggml.lowering.elementwise import FLOATS, add_values, binary_values, unary_value
+from executorch_ggml.lowering.elementwise import (
+    add_values,
+    binary_values,
+    float_dtype,
+    unary_value,
+)
 from executorch_ggml.lowering.host import host_binary, where
 from executorch_ggml.lowering.reduce import host_reduce, operand_as, sum_rows
-from executorch_ggml.lowering.registry import Unsupported, lowering
+from executorch_ggml.lowering.registry import lowering
 from executorch_ggml.lowering.rows import Lines, lines, reduced_dims, rows_over, shaped
 
 _LARGEST = torch.finfo(torch.float32).max
@@ -22,9 +27,7 @@ _LARGEST = torch.finfo(torch.float32).max
 
 def _lines(ctx: LoweringContext, node: fx.Node) -> Lines:
     """The operand along the dim of a softmax, in the dtype that it computes in."""
-    dtype = ctx.output_dtype(node)
-    if dtype not in FLOATS:
-        raise Unsupported(f"result dtype {dtype}")
+    dtype = float_dtype(ctx, node)
     return lines(ctx, operand_as(ctx, node.args[0], dtype), node.args[1])
 
 
@@ -81,9 +84,7 @@ def log_softmax(ctx: LoweringContext, node: fx.Node) -> Tensor:
 @lowering("aten.logsumexp.default", whole=True)
 def logsumexp(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """``log(sum(exp(x)))`` over dims."""
-    dtype = ctx.output_dtype(node)
-    if dtype not in FLOATS:
-        raise Unsupported(f"result dtype {dtype}")
+    dtype = float_dtype(ctx, node)
     x = operand_as(ctx, node.args[0], dtype)
     dims = reduced_dims(ctx.argument(node, 1, "dim"), x.rank)
     matrix, largest = _peaks(ctx, rows_over(ctx, x, dims))

@@ -12,7 +12,7 @@ from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.types import Dim, dims_equal, simplify_dim
 from executorch_ggml.lowering.context import LoweringContext, Tensor, product
 from executorch_ggml.lowering.elementwise import constant_number
-from executorch_ggml.lowering.host import host_binary, host_unary, iota, where
+from executorch_ggml.lowering.host import host_binary, host_unary, integer, iota, where
 from executorch_ggml.lowering.reduce import compared_operand, host_reduce
 from executorch_ggml.lowering.registry import Lowering, Unsupported, lowering, op_name
 from executorch_ggml.lowering.rows import lines, reduced_dims, rows_over, shaped, shaped_all
@@ -30,13 +30,6 @@ def _picked(ctx: LoweringContext, rows: Value, index: Value) -> Value:
 def _columns(ctx: LoweringContext, rows: Value, start: Dim, length: Dim) -> Value:
     """A few elements of each row. That a row of dynamic size has them is checked at run time."""
     return _picked(ctx, rows, iota(ctx, length, start=start))
-
-
-def _integer(ctx: LoweringContext, value: Dim) -> Value:
-    """An I32 of one element, which may depend on sizes."""
-    if isinstance(value, int):
-        return ctx.constant(torch.tensor(value, dtype=torch.int32))
-    return iota(ctx, 1, start=value)
 
 
 def _subtracted(ctx: LoweringContext, a: Value, b: Value) -> Value:
@@ -92,12 +85,12 @@ def _median(ctx: LoweringContext, x: Tensor, rows: Value, ignore_nan: bool) -> t
     if x.is_float:
         is_nan = host_unary(ctx, HostUnary.IS_NAN, rows, torch.bool)
         missing = host_reduce(ctx, HostReduce.SUM, is_nan, torch.int64)
-        present = _subtracted(ctx, _integer(ctx, n), missing)
-        last = _subtracted(ctx, present, _integer(ctx, 1))
-        place = host_binary(ctx, HostBinary.DIV_TRUNC, last, _integer(ctx, 2), torch.int64)
+        present = _subtracted(ctx, integer(ctx, n), missing)
+        last = _subtracted(ctx, present, integer(ctx, 1))
+        place = host_binary(ctx, HostBinary.DIV_TRUNC, last, integer(ctx, 2), torch.int64)
         place = place if ignore_nan else where(ctx, missing, present, place)
     else:
-        half = _integer(ctx, simplify_dim((n - 1) // 2))
+        half = integer(ctx, simplify_dim((n - 1) // 2))
         place = ctx.call("repeat", half, ne0=1, ne1=rows.ne[1], ne2=rows.ne[2], ne3=rows.ne[3])
     index = _picked(ctx, order, place)
     return _picked(ctx, rows, index), index
@@ -129,7 +122,7 @@ def mode(ctx: LoweringContext, node: fx.Node) -> tuple[Tensor, ...]:
     rows = rows_over(ctx, x, reduced_dims(ctx.argument(node, 1, "dim", -1), x.rank))
     order = _order(ctx, rows)
     ascending = _picked(ctx, rows, order)
-    zero, places = _integer(ctx, 0), iota(ctx, rows.ne[0])
+    zero, places = integer(ctx, 0), iota(ctx, rows.ne[0])
     before = host_binary(
         ctx, HostBinary.MAXIMUM, iota(ctx, rows.ne[0], start=-1), zero, torch.int64
     )
@@ -169,7 +162,7 @@ def _insertion_points(
     rest = host_reduce(
         ctx, HostReduce.SUM, host_binary(ctx, kind, table, values, torch.bool), torch.int64
     )
-    return shaped(ctx, node.meta["val"], _subtracted(ctx, _integer(ctx, n), rest))
+    return shaped(ctx, node.meta["val"], _subtracted(ctx, integer(ctx, n), rest))
 
 
 @lowering("aten.searchsorted.Tensor", "aten.searchsorted.Scalar", whole=True)
