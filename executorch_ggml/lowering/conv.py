@@ -118,29 +118,32 @@ def convolution(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return _convolve(ctx, node, windows, ctx.static(groups, "groups"))
 
 
-@lowering("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", whole=True)
-def conv(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    windows = _windows(
+def _given_windows(ctx: LoweringContext, node: fx.Node, padding: Any, dilation: int = 5) -> Windows:
+    """The windows of a node that is kept whole; ``dilation``: which argument that is."""
+    return _windows(
         ctx,
         ctx.tensor(node.args[1], "weight"),
         ctx.argument(node, 3, "stride", 1),
-        ctx.argument(node, 4, "padding", 0),
-        ctx.argument(node, 5, "dilation", 1),
+        padding,
+        ctx.argument(node, dilation, "dilation", 1),
     )
-    return _convolve(ctx, node, windows, ctx.static(ctx.argument(node, 6, "groups", 1), "groups"))
+
+
+def _given_groups(ctx: LoweringContext, node: fx.Node) -> int:
+    return ctx.static(ctx.argument(node, 6, "groups", 1), "groups")
+
+
+@lowering("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", whole=True)
+def conv(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    windows = _given_windows(ctx, node, ctx.argument(node, 4, "padding", 0))
+    return _convolve(ctx, node, windows, _given_groups(ctx, node))
 
 
 @lowering("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding", whole=True)
 def conv_padding(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """Padding ``"valid"``, or ``"same"``: as many results as elements, the odd zero at the end."""
     padding = ctx.argument(node, 4, "padding", "valid")
-    windows = _windows(
-        ctx,
-        ctx.tensor(node.args[1], "weight"),
-        ctx.argument(node, 3, "stride", 1),
-        0,
-        ctx.argument(node, 5, "dilation", 1),
-    )
+    windows = _given_windows(ctx, node, 0)
     extra: tuple[int, ...] = ()
     if padding == "same":
         spans = [d * (k - 1) for k, d in zip(windows.kernel, windows.dilation, strict=True)]
@@ -148,8 +151,7 @@ def conv_padding(ctx: LoweringContext, node: fx.Node) -> Tensor:
         extra = tuple(span % 2 for span in spans)
     elif padding != "valid":
         raise Unsupported(f"padding {padding!r}")
-    groups = ctx.static(ctx.argument(node, 6, "groups", 1), "groups")
-    return _convolve(ctx, node, windows, groups, extra)
+    return _convolve(ctx, node, windows, _given_groups(ctx, node), extra)
 
 
 @lowering(
@@ -159,13 +161,5 @@ def conv_padding(ctx: LoweringContext, node: fx.Node) -> Tensor:
     whole=True,
 )
 def conv_transposed(ctx: LoweringContext, node: fx.Node) -> Tensor:
-    windows = _windows(
-        ctx,
-        ctx.tensor(node.args[1], "weight"),
-        ctx.argument(node, 3, "stride", 1),
-        ctx.argument(node, 4, "padding", 0),
-        ctx.argument(node, 7, "dilation", 1),
-    )
-    return conv_transpose(
-        ctx, node, windows, ctx.static(ctx.argument(node, 6, "groups", 1), "groups")
-    )
+    windows = _given_windows(ctx, node, ctx.argument(node, 4, "padding", 0), dilation=7)
+    return conv_transpose(ctx, node, windows, _given_groups(ctx, node))
