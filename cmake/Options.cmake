@@ -5,6 +5,7 @@ option(EXECUTORCH_GGML_BUILD_TESTS "Build the C++ tests (needs GoogleTest)" OFF)
 option(EXECUTORCH_GGML_BUILD_LLAMA_RUNNER
        "Build libllama and the programs benchmark_llm and run_llm" OFF
 )
+option(EXECUTORCH_GGML_BUILD_EXAMPLES "Build the example program classify_image" OFF)
 option(EXECUTORCH_GGML_PORTABLE
        "Build for a portable CPU floor (x86-64-v3 on x86) instead of for this machine" OFF
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,17 +15,13 @@ from examples.fetch_model import FetchError, fetch_smollm2
 from executorch_ggml.export_gguf import GGUFExportConfig, export_gguf_to_pte
 from tests import gguf_models
 from tests.export.reference import transformers_logits, transformers_model
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.programs import Program, program
 
 #: Every token of this model's vocabulary but the last two is a byte of text. With this
 #: seed it does not fall into one letter.
 SPEC = dataclasses.replace(gguf_models.SMALL["qwen3"], vocab=258, seed=34)
 EOS = 257
 PROMPT = "The prompt."
-
-#: Tests run side by side, and threads that wait for one another then wait for long.
-ONE_THREAD = {"GGML_N_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -38,55 +32,14 @@ class Model:
     gguf: Path
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a program ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass(frozen=True)
-class Program:
-    """One of the C++ programs."""
-
-    path: Path
-
-    def command(self, *arguments: object) -> list[str]:
-        return [os.fspath(self.path), *map(str, arguments)]
-
-    def __call__(
-        self, *arguments: object, stdin: str = "", env: Mapping[str, str] | None = None
-    ) -> Result:
-        # Bytes, so that text which is no UTF-8 fails here and not in a reader's guess.
-        done = subprocess.run(
-            self.command(*arguments),
-            input=stdin.encode(),
-            env={**os.environ, **ONE_THREAD, **(env or {})},
-            check=False,
-            capture_output=True,
-            timeout=300,
-        )
-        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def _program(name: str) -> Program:
-    build = Path(os.environ.get("EXECUTORCH_GGML_BUILD_DIR", ROOT / "build"))
-    path = build / name
-    if not path.is_file():
-        pytest.fail(f"{path} is not built; run `make build`", pytrace=False)
-    return Program(path)
-
-
 @pytest.fixture(scope="session")
 def run_llm() -> Program:
-    return _program("bin/run_llm")
+    return program("bin/run_llm")
 
 
 @pytest.fixture(scope="session")
 def benchmark_llm() -> Program:
-    return _program("benchmark/benchmark_llm")
+    return program("benchmark/benchmark_llm")
 
 
 @pytest.fixture(scope="session")

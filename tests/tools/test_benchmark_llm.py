@@ -8,7 +8,8 @@ import statistics
 
 import pytest
 
-from tests.tools.conftest import SPEC, Model, Program
+from tests.programs import Program
+from tests.tools.conftest import SPEC, Model
 
 
 def test_json(benchmark_llm: Program, tiny: Model) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from executorch_ggml.export_gguf import GGUFExportConfig, export_gguf_to_pte
 from tests import gguf_models
-from tests.tools.conftest import ONE_THREAD, PROMPT, SPEC, Model, Program, text_of, with_eos
+from tests.programs import ONE_THREAD, Program
+from tests.tools.conftest import PROMPT, SPEC, Model, text_of, with_eos
 
 #: Continue PROMPT as it is, with an exact cache.
 RAW = ("--no-chat-template", "--cache-type", "f32", "-p", PROMPT)
