@@ -278,6 +278,31 @@ WRITES = [
         ),
     ),
     host("index_put_mask_accumulate", _onto_rows, (r(5, 3), _mask(5, 3), r(1))),
+    host_over(
+        "masked_scatter",
+        torch.masked_scatter,
+        [
+            (r(5, 3), _mask(5, 3), r(4, 4)),
+            (ids(9, 5, 3), _mask(3), ids(9, 15)),
+            (
+                r(2, 5, 3).half(),
+                torch.tensor([[False], [False], [True], [True], [False]]),
+                r(12).half(),
+            ),
+            (r(5, 3), torch.zeros(5, 1, dtype=torch.bool), r(1)),
+        ],
+        rtol=EXACT,
+    ),
+    put(
+        "masked_scatter_of_features",
+        lambda x, i, v: x.masked_scatter((i == 1).unsqueeze(-1).expand_as(x), v),
+        (r(4, 3), torch.tensor([1, 0, 1, 0]), r(2, 3)),
+        dynamic_shapes=sizes({0: S}, {0: S}, None),
+        others=[
+            (r(1, 3), torch.tensor([1]), r(2, 3)),
+            (r(16, 3), torch.arange(16) // 14, r(2, 3)),
+        ],
+    ),
     put(
         "index_put_dynamic",
         lambda x, i, v: x.index_put((i,), v),
