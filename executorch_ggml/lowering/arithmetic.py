@@ -307,6 +307,17 @@ def xlogy(ctx: LoweringContext, node: fx.Node) -> Tensor:
     return host_binary_node(ctx, node, HostBinary.XLOGY, exact=True)
 
 
+@lowering("aten.ldexp.Tensor", whole=True)
+def ldexp(ctx: LoweringContext, node: fx.Node) -> Tensor:
+    """``input * 2 ** other``."""
+    dtype, shape = ctx.output_dtype(node), ctx.output_shape(node)
+    if not is_float(dtype) or ctx.tensor(node.args[1]).dtype in HALVES:
+        raise Unsupported("powers of 2 that are rounded to half precision, or no floats")
+    x, exponent = (operand(ctx, arg, dtype, shape) for arg in node.args[:2])
+    power = host_unary(ctx, HostUnary.EXP2, exponent)
+    return ctx.result(node, binary_values(ctx, "mul", x, power))
+
+
 @lowering("aten.logaddexp.default", "aten.logaddexp2.default", whole=True)
 def logaddexp(ctx: LoweringContext, node: fx.Node) -> Tensor:
     """The larger operand, and the logarithm of 1 + what the other adds to it."""

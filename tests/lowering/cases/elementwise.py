@@ -241,6 +241,11 @@ OF_TWO = [
         (r(3, 5), positive(3, 5)),
     ),
     host("xlogy_of_zero", torch.xlogy, (torch.zeros(3), _ODD), "host_binary"),
+    host(
+        "ldexp",
+        lambda x, i, y: (torch.ldexp(x, i), torch.ldexp(i, y), torch.ldexp(x.half(), i[0])),
+        (r(3, 5), ids(300, 3, 5) - 150, r(5)),
+    ),
     host("logaddexp", each(torch.logaddexp, torch.logaddexp2), (r(3, 5) * 9, r(5) * 9)),
     host("logaddexp_infinite", torch.logaddexp, (_INFINITE, _INFINITE.flip(0))),
     host("heaviside", torch.heaviside, (torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([0.5]))),
