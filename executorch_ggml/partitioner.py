@@ -23,6 +23,7 @@ from executorch_ggml.lowering.dry_run import Verdicts, dry_run, wide_constants
 from executorch_ggml.lowering.registry import is_kept_whole, op_name
 from executorch_ggml.lowering.views import SIZE_OPS
 from executorch_ggml.options import GgmlOptions
+from executorch_ggml.passes.constant_folding import fold_constants
 from executorch_ggml.passes.keep_whole import keep_whole
 from executorch_ggml.passes.plain_outputs import plain_outputs
 from executorch_ggml.passes.separate_state import separate_state_outputs
@@ -46,12 +47,14 @@ _NO_WORK_PREFIXES = (
     "aten.clone",
     "aten.alias",
     "aten.detach",
+    "aten.lift_fresh_copy",
     "aten.split",
     "aten.cat",
     "aten.stack",
     "aten.unbind",
     "aten.chunk",
     "aten._to_copy",
+    "aten.to.",
     "aten.copy",
     "aten.full",
     "aten.zeros",
@@ -111,7 +114,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
 
         This is also where ExecuTorch first shows the program, before its own passes, and
         the only place where a partitioner may prepare it: see ``separate_state_outputs``,
-        ``plain_outputs`` and ``keep_whole``.
+        ``plain_outputs``, ``fold_constants`` and ``keep_whole``.
         """
         if self._kept is not None and self._kept[0] is ep:
             return self._kept[1], None
@@ -120,6 +123,7 @@ class GgmlPartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch ships no
         if not any(n.op == "get_attr" and "lowered_module" in n.name for n in ep.graph.nodes):
             separate_state_outputs(ep)
             plain_outputs(ep)
+            fold_constants(ep, _does_work, self.options.weight_keys)
             self._wide |= wide_constants(ep)
             verdicts = dry_run(ep, self.options, self._wide)
             keep_whole(n for n in verdicts.supported if is_kept_whole(op_name(n.target)))
