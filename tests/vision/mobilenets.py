@@ -1,7 +1,7 @@
-"""MobileNetV2 and MobileNetV3-Large at true size.
+"""MobileNetV2 and MobileNetV3-Large at true size; torchvision is no dependency of the tests.
 
-Their parameters have the names that torchvision gives them, so that published weights
-of MobileNetV2 load as they are. torchvision itself is no dependency of the tests.
+MobileNetV2's parameters have the names that torchvision gives them, so that published
+weights load as they are.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class MobileNetV2(nn.Module):
 
 # --- MobileNetV3 -------------------------------------------------------------------------
 
+_EPS = 1e-3  # of its batch norms
+
 
 class _Weighted(nn.Module):
     """Squeeze and excitation: each channel weighted by what the whole image holds."""
@@ -99,26 +101,26 @@ class _Weighted(nn.Module):
         return x * F.hardsigmoid(self.fc2(F.relu(self.fc1(self.avgpool(x)))))
 
 
-def _divisible(channels: float) -> int:
+def _divisible(channels: int) -> int:
     """The multiple of 8 nearest to a number of channels, no more than a tenth below it."""
-    found = max(8, int(channels + 4) // 8 * 8)
+    found = max(8, (channels + 4) // 8 * 8)
     return found + 8 if found < 0.9 * channels else found
 
 
 class _InvertedV3(nn.Module):
-    def __init__(
-        self, channels: int, kernel: int, wide: int, out: int, weighted: bool, hard: bool, stride: int
-    ) -> None:
+    """``row``: as in :data:`_V3_LARGE`."""
+
+    def __init__(self, channels: int, row: tuple[int, int, int, bool, bool, int]) -> None:
         super().__init__()
+        kernel, wide, out, weighted, hard, stride = row
         activation: _Activation = nn.Hardswish if hard else nn.ReLU
-        layers: list[nn.Module] = []
+        parts = [_convolution(wide, wide, kernel, stride, wide, activation, _EPS)]
         if wide != channels:
-            layers.append(nn.Sequential(*_convolution(channels, wide, activation=activation, eps=1e-3)))
-        filters = _convolution(wide, wide, kernel, stride, wide, activation, eps=1e-3)
-        layers.append(nn.Sequential(*filters))
+            parts.insert(0, _convolution(channels, wide, activation=activation, eps=_EPS))
+        layers: list[nn.Module] = [nn.Sequential(*part) for part in parts]
         if weighted:
             layers.append(_Weighted(wide))
-        layers.append(nn.Sequential(*_convolution(wide, out, eps=1e-3)))
+        layers.append(nn.Sequential(*_convolution(wide, out, eps=_EPS)))
         self.block = nn.Sequential(*layers)
         self.adds = stride == 1 and channels == out
 
@@ -153,14 +155,14 @@ class MobileNetV3Large(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         blocks: list[nn.Module] = [
-            nn.Sequential(*_convolution(3, 16, 3, 2, activation=nn.Hardswish, eps=1e-3))
+            nn.Sequential(*_convolution(3, 16, 3, 2, activation=nn.Hardswish, eps=_EPS))
         ]
         channels = 16
-        for kernel, wide, out, weighted, hard, stride in _V3_LARGE:
-            blocks.append(_InvertedV3(channels, kernel, wide, out, weighted, hard, stride))
-            channels = out
+        for row in _V3_LARGE:
+            blocks.append(_InvertedV3(channels, row))
+            channels = row[2]
         blocks.append(
-            nn.Sequential(*_convolution(channels, 960, activation=nn.Hardswish, eps=1e-3))
+            nn.Sequential(*_convolution(channels, 960, activation=nn.Hardswish, eps=_EPS))
         )
         self.features = nn.Sequential(*blocks)
         self.avgpool = nn.AdaptiveAvgPool2d(1)

@@ -33,21 +33,25 @@ def pictures(count: int, height: int = 224, width: int = 224) -> Tensor:
 
 
 def calibrated(model: nn.Module, images: Tensor) -> nn.Module:
-    """The statistics of its batch norms, and a bias of zero mean scores, from images."""
+    """With the statistics of images in its batch norms."""
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all calls
         norm.train()
-    with torch.no_grad():
-        if norms:
+    if norms:
+        with torch.no_grad():
             model(images)
-        model.eval()
-        *_, classifier = (m for m in model.modules() if isinstance(m, nn.Linear))
+    return model.eval()
+
+
+def centred(model: nn.Module, images: Tensor) -> nn.Module:
+    """With such a bias in its last layer that an image's mean scores are 0."""
+    *_, classifier = (module for module in model.modules() if isinstance(module, nn.Linear))
+    with torch.no_grad():
         found = model(images)
         scores = found[0] if isinstance(found, tuple) else found
-        if scores.shape == (images.shape[0], classifier.out_features):
-            classifier.bias -= scores.mean(0)
+        classifier.bias -= scores.mean(0)
     return model
 
 
@@ -65,7 +69,9 @@ class Model:
     scores: tuple[int, ...] = (1000,)
 
     def module(self) -> nn.Module:
-        return calibrated(randomized(self.make()), pictures(6))
+        images = pictures(6)
+        model = calibrated(randomized(self.make()), images)
+        return centred(model, images) if len(self.scores) == 1 else model
 
 
 def _transformer(
@@ -84,11 +90,6 @@ _TINY = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
 MODELS = (
     Model("mobilenet_v3_large", MobileNetV3Large, n_folded=46),
     Model(
-        "mobilenet_v2_of_transformers",  # pads as TensorFlow does
-        _transformer("MobileNetV2ForImageClassification", transformers.MobileNetV2Config),
-        n_folded=52,
-    ),
-    Model(
         "resnet_18",
         _transformer(
             "ResNetForImageClassification",
@@ -105,7 +106,9 @@ MODELS = (
         n_folded=53,
     ),
     Model("vit_base", _transformer("ViTForImageClassification", transformers.ViTConfig)),
-    Model("deit_tiny", _transformer("DeiTForImageClassification", transformers.DeiTConfig, **_TINY)),
+    Model(
+        "deit_tiny", _transformer("DeiTForImageClassification", transformers.DeiTConfig, **_TINY)
+    ),
     Model(
         "convnext_tiny", _transformer("ConvNextForImageClassification", transformers.ConvNextConfig)
     ),
