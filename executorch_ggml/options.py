@@ -47,6 +47,8 @@ class GgmlOptions:
             bound at load to named data; the first key that exists is taken. Their
             element type is read from the file.
         kv_cache: geometry of the caches behind ``kvcache::update_and_attend``.
+        channels_last: keep images channels-last between convolutions, which kernels of our
+            own then run on the CPU. Turn it off for a program that a GPU is to run.
         program_id: the same for all methods of an export, so that they share state.
     """
 
@@ -54,6 +56,7 @@ class GgmlOptions:
     expect_fusions: tuple[str, ...] = ()
     weight_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     kv_cache: KVCacheOptions = field(default_factory=KVCacheOptions)
+    channels_last: bool = True
     program_id: str = ""
 
     def to_compile_specs(self) -> list[CompileSpec]:
@@ -72,7 +75,7 @@ class GgmlOptions:
                 continue
             fields = json.loads(spec.value.decode())
             cache = fields.pop("kv_cache", {})
-            unknown = set(fields) - {"strict", "expect_fusions", "program_id"}
+            unknown = set(fields) - {"strict", "expect_fusions", "channels_last", "program_id"}
             if unknown:
                 raise ValueError(f"unknown options in the compile spec: {sorted(unknown)}")
             cache["windows"] = tuple(cache.get("windows", ()))

@@ -141,4 +141,9 @@ void host_recurrent(const HostTask& task);
 // Parts of ggml calls; host_attention.cpp.
 void zero_blind_rows(const HostTask& task);
 
+// Channels-last images; host_conv.cpp. Operands: kernel, x, bias or null, residual or null.
+void host_conv_2d(const HostTask& task);
+void host_conv_2d_dw(const HostTask& task);
+void host_pool_2d(const HostTask& task);
+
 }  // namespace executorch_ggml

@@ -86,6 +86,12 @@ ggml_tensor* build_op(OpContext& op) {
       return build_col2im(op);
     case Op::Upscale:
       return build_upscale(op);
+    case Op::Conv2dNhwc:
+      return build_conv_2d_nhwc(op);
+    case Op::Conv2dDwNhwc:
+      return build_conv_2d_dw_nhwc(op);
+    case Op::Pool2dNhwc:
+      return build_pool_2d_nhwc(op);
     case Op::HostUnary:
       return build_host_unary(op);
     case Op::HostBinary:

@@ -60,6 +60,10 @@ ggml_tensor* build_im2col(OpContext& op);
 ggml_tensor* build_im2col_3d(OpContext& op);
 ggml_tensor* build_col2im(OpContext& op);
 ggml_tensor* build_upscale(OpContext& op);
+// channels-last images
+ggml_tensor* build_conv_2d_nhwc(OpContext& op);
+ggml_tensor* build_conv_2d_dw_nhwc(OpContext& op);
+ggml_tensor* build_pool_2d_nhwc(OpContext& op);
 // host-side ops
 ggml_tensor* build_host_unary(OpContext& op);
 ggml_tensor* build_host_binary(OpContext& op);

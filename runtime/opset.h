@@ -61,6 +61,9 @@ enum class Op : uint16_t {
   Im2col3d = 84,
   Col2im = 85,
   Upscale = 86,
+  Conv2dNhwc = 90,
+  Conv2dDwNhwc = 91,
+  Pool2dNhwc = 92,
   HostUnary = 200,
   HostBinary = 201,
   HostWhere = 202,
@@ -533,6 +536,49 @@ inline constexpr size_t kNe1 = 2;
 inline constexpr size_t kAlignCorners = 3;
 }  // namespace upscale
 
+namespace conv_2d_nhwc {
+inline constexpr size_t kKernel0 = 0;
+inline constexpr size_t kKernel1 = 1;
+inline constexpr size_t kStride0 = 2;
+inline constexpr size_t kStride1 = 3;
+inline constexpr size_t kPadding0 = 4;
+inline constexpr size_t kPadding1 = 5;
+inline constexpr size_t kDilation0 = 6;
+inline constexpr size_t kDilation1 = 7;
+inline constexpr size_t kAfter0 = 8;
+inline constexpr size_t kAfter1 = 9;
+inline constexpr size_t kChannels = 10;
+// in floats
+inline constexpr size_t kMin = 0;
+inline constexpr size_t kMax = 1;
+}  // namespace conv_2d_nhwc
+
+namespace conv_2d_dw_nhwc {
+inline constexpr size_t kKernel0 = 0;
+inline constexpr size_t kKernel1 = 1;
+inline constexpr size_t kStride0 = 2;
+inline constexpr size_t kStride1 = 3;
+inline constexpr size_t kPadding0 = 4;
+inline constexpr size_t kPadding1 = 5;
+inline constexpr size_t kDilation0 = 6;
+inline constexpr size_t kDilation1 = 7;
+inline constexpr size_t kAfter0 = 8;
+inline constexpr size_t kAfter1 = 9;
+// in floats
+inline constexpr size_t kMin = 0;
+inline constexpr size_t kMax = 1;
+}  // namespace conv_2d_dw_nhwc
+
+namespace pool_2d_nhwc {
+inline constexpr size_t kKind = 0;
+inline constexpr size_t kKernel0 = 1;
+inline constexpr size_t kKernel1 = 2;
+inline constexpr size_t kStride0 = 3;
+inline constexpr size_t kStride1 = 4;
+inline constexpr size_t kPadding0 = 5;
+inline constexpr size_t kPadding1 = 6;
+}  // namespace pool_2d_nhwc
+
 namespace host_unary {
 inline constexpr size_t kKind = 0;
 inline constexpr size_t kType = 1;
@@ -848,6 +894,24 @@ namespace upscale {
 inline constexpr size_t kX = 0;
 }  // namespace upscale
 
+namespace conv_2d_nhwc {
+inline constexpr size_t kKernel = 0;
+inline constexpr size_t kX = 1;
+inline constexpr size_t kBias = 2;
+inline constexpr size_t kResidual = 3;
+}  // namespace conv_2d_nhwc
+
+namespace conv_2d_dw_nhwc {
+inline constexpr size_t kKernel = 0;
+inline constexpr size_t kX = 1;
+inline constexpr size_t kBias = 2;
+inline constexpr size_t kResidual = 3;
+}  // namespace conv_2d_dw_nhwc
+
+namespace pool_2d_nhwc {
+inline constexpr size_t kX = 0;
+}  // namespace pool_2d_nhwc
+
 namespace host_unary {
 inline constexpr size_t kX = 0;
 }  // namespace host_unary
@@ -1130,6 +1194,45 @@ inline constexpr IntParam kUpscaleInts[] = {
     {"ne0", ParamKind::Dim},
     {"ne1", ParamKind::Dim},
     {"align_corners", ParamKind::Bool},
+};
+inline constexpr const char* kConv2dNhwcInputs[] = {"kernel", "x", "bias", "residual"};
+inline constexpr const char* kConv2dNhwcFloats[] = {"min", "max"};
+inline constexpr IntParam kConv2dNhwcInts[] = {
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+    {"after0", ParamKind::Int},
+    {"after1", ParamKind::Int},
+    {"channels", ParamKind::Int},
+};
+inline constexpr const char* kConv2dDwNhwcInputs[] = {"kernel", "x", "bias", "residual"};
+inline constexpr const char* kConv2dDwNhwcFloats[] = {"min", "max"};
+inline constexpr IntParam kConv2dDwNhwcInts[] = {
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
+    {"dilation0", ParamKind::Int},
+    {"dilation1", ParamKind::Int},
+    {"after0", ParamKind::Int},
+    {"after1", ParamKind::Int},
+};
+inline constexpr const char* kPool2dNhwcInputs[] = {"x"};
+inline constexpr IntParam kPool2dNhwcInts[] = {
+    {"kind", ParamKind::Int, kPoolValues},
+    {"kernel0", ParamKind::Int},
+    {"kernel1", ParamKind::Int},
+    {"stride0", ParamKind::Int},
+    {"stride1", ParamKind::Int},
+    {"padding0", ParamKind::Int},
+    {"padding1", ParamKind::Int},
 };
 inline constexpr const char* kHostUnaryInputs[] = {"x"};
 inline constexpr const char* kHostUnaryFloats[] = {"p", "q", "r"};
@@ -1919,6 +2022,51 @@ inline constexpr OpInfo kOpset[] = {
         .since = 2,
         .inputs = opset_detail::kUpscaleInputs,
         .ints = opset_detail::kUpscaleInts,
+        .floats = {},
+    },
+    {
+        .op = Op::Conv2dNhwc,
+        .name = "conv_2d_nhwc",
+        .min_inputs = 2,
+        .max_inputs = 4,
+        .n_ints = 11,
+        .n_floats = 2,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kConv2dNhwcInputs,
+        .ints = opset_detail::kConv2dNhwcInts,
+        .floats = opset_detail::kConv2dNhwcFloats,
+    },
+    {
+        .op = Op::Conv2dDwNhwc,
+        .name = "conv_2d_dw_nhwc",
+        .min_inputs = 2,
+        .max_inputs = 4,
+        .n_ints = 10,
+        .n_floats = 2,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kConv2dDwNhwcInputs,
+        .ints = opset_detail::kConv2dDwNhwcInts,
+        .floats = opset_detail::kConv2dDwNhwcFloats,
+    },
+    {
+        .op = Op::Pool2dNhwc,
+        .name = "pool_2d_nhwc",
+        .min_inputs = 1,
+        .max_inputs = 1,
+        .n_ints = 7,
+        .n_floats = 0,
+        .n_outputs = 1,
+        .is_view = false,
+        .has_side_effect = false,
+        .since = 2,
+        .inputs = opset_detail::kPool2dNhwcInputs,
+        .ints = opset_detail::kPool2dNhwcInts,
         .floats = {},
     },
     {

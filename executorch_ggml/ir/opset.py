@@ -12,6 +12,7 @@ The C++ table is generated from this file: ``python -m executorch_ggml.ir.genera
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -19,9 +20,11 @@ from typing import Final
 from executorch_ggml.ir import reference as ref
 from executorch_ggml.ir import reference_attention as ref_attention
 from executorch_ggml.ir import reference_host as ref_host
+from executorch_ggml.ir import reference_images as ref_images
 from executorch_ggml.ir import reference_recurrent as ref_recurrent
 from executorch_ggml.ir import shape_rules as rules
 from executorch_ggml.ir import shape_rules_host as host_rules
+from executorch_ggml.ir import shape_rules_images as image_rules
 from executorch_ggml.ir.enums import Glu as Glu
 from executorch_ggml.ir.enums import GridMode as GridMode
 from executorch_ggml.ir.enums import GridPadding as GridPadding
@@ -130,6 +133,11 @@ def _bool(name: str, default: bool) -> tuple[Param, ...]:
 _NE = _dims("ne0 ne1 ne2 ne3")
 _CONV = _ints("stride0 stride1") + _ints("padding0 padding1", 0) + _ints("dilation0 dilation1", 1)
 _COLUMNS = _ints("kernel0 kernel1 stride0 stride1") + _CONV[2:]
+#: Windows with zeros before and after the image, and what is done to each sum: plus bias,
+#: plus residual, clamped.
+_IMAGE_CONV = (
+    _COLUMNS + _ints("after0 after1", 0) + _float("min", -math.inf) + _float("max", math.inf)
+)
 
 _TYPE = (Param("type", ParamKind.INT, int(IntType.I64), IntType),)
 _POOL = (
@@ -439,6 +447,39 @@ _TABLE: Final[tuple[OpDef, ...]] = (
         rules.upscale,
         ref.upscale,
         "ggml_interpolate over ne[0..1]",
+        since=2,
+    ),
+    # --- channels-last images: ne (c, w, h, n) ----------------------------------------------
+    OpDef(
+        90,
+        "conv_2d_nhwc",
+        _operands("kernel x bias? residual?"),
+        _IMAGE_CONV + _ints("channels"),
+        image_rules.conv_2d_nhwc,
+        ref_images.conv_2d_nhwc,
+        "clamp(conv_2d(x) + bias + residual), the kernel packed in panels of 16 output channels",
+        since=2,
+    ),
+    OpDef(
+        91,
+        "conv_2d_dw_nhwc",
+        _operands("kernel x bias? residual?"),
+        _IMAGE_CONV,
+        image_rules.conv_2d_dw_nhwc,
+        ref_images.conv_2d_dw_nhwc,
+        "clamp(conv_2d_dw(x) + bias + residual)",
+        since=2,
+    ),
+    OpDef(
+        92,
+        "pool_2d_nhwc",
+        _operands("x"),
+        _enum("kind", Pool)
+        + _ints("kernel0 kernel1 stride0 stride1")
+        + _ints("padding0 padding1", 0),
+        image_rules.pool_2d_nhwc,
+        ref_images.pool_2d_nhwc,
+        "pool_2d",
         since=2,
     ),
     # --- host-side ops ------------------------------------------------------------------------

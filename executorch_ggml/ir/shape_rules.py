@@ -38,13 +38,13 @@ def operand(types: Types, index: int, name: str) -> TensorType:
     return found
 
 
-def _describe(t: TensorType) -> str:
+def describe(t: TensorType) -> str:
     return f"{t.dtype.name}[{', '.join(str(d) for d in t.ne)}]"
 
 
 def require_dtype(t: TensorType, name: str, *dtypes: DType) -> None:
     allowed = " or ".join(d.name for d in dtypes)
-    require(t.dtype in dtypes, f"operand '{name}' is {_describe(t)}, expected {allowed}")
+    require(t.dtype in dtypes, f"operand '{name}' is {describe(t)}, expected {allowed}")
 
 
 def require_rows(t: TensorType, name: str) -> None:
@@ -79,7 +79,7 @@ def reshape(types: Types, params: Params) -> tuple[TensorType, ...]:
     result = TensorType.contiguous(x.dtype, extents_param(params))
     require(
         dims_equal(result.n_elements, x.n_elements),
-        f"cannot reshape {_describe(x)} to {_describe(result)}",
+        f"cannot reshape {describe(x)} to {describe(result)}",
     )
     return (result,)
 
@@ -139,7 +139,7 @@ def repeat(types: Types, params: Params) -> tuple[TensorType, ...]:
         else:
             require(
                 dims_equal(small, 1) or dims_equal(small, large),
-                f"cannot repeat {_describe(x)} to {_describe(result)}",
+                f"cannot repeat {describe(x)} to {describe(result)}",
             )
     return (result,)
 
@@ -158,7 +158,7 @@ def concat(types: Types, params: Params) -> tuple[TensorType, ...]:
         else:
             require(
                 dims_equal(a.ne[i], b.ne[i]),
-                f"cannot concatenate {_describe(a)} and {_describe(b)} along {axis}",
+                f"cannot concatenate {describe(a)} and {describe(b)} along {axis}",
             )
     return (TensorType.contiguous(a.dtype, ne),)
 
@@ -182,7 +182,7 @@ def get_rows(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_dtype(ids, "ids", DType.I32)
     require(
         dims_equal(table.ne[2], ids.ne[1]) and dims_equal(table.ne[3], ids.ne[2]),
-        f"rows {_describe(ids)} do not fit table {_describe(table)}",
+        f"rows {describe(ids)} do not fit table {describe(table)}",
     )
     require(dims_equal(ids.ne[3], 1), "ids have at most three dims")
     dtype = DType.I32 if table.dtype == DType.I32 else DType.F32
@@ -202,7 +202,7 @@ def set_rows(types: Types, params: Params) -> tuple[TensorType, ...]:
         and dims_equal(state.ne[2], x.ne[2])
         and dims_equal(state.ne[3], x.ne[3])
         and dims_equal(x.ne[1], ids.ne[0]),
-        f"rows {_describe(x)} at {_describe(ids)} do not fit {_describe(state)}",
+        f"rows {describe(x)} at {describe(ids)} do not fit {describe(state)}",
     )
     return (state,)
 
@@ -213,7 +213,7 @@ def assign(types: Types, params: Params) -> tuple[TensorType, ...]:
     x = operand(types, 1, "x")
     require(
         all(dims_equal(s, n) for s, n in zip(state.ne, x.ne, strict=True)),
-        f"{_describe(x)} does not fit state {_describe(state)}",
+        f"{describe(x)} does not fit state {describe(state)}",
     )
     return (state,)
 
@@ -243,7 +243,7 @@ def binary(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_dtype(b, "b", DType.F32, DType.FROM_FILE)
     require_rows(a, "a")
     require_rows(b, "b")
-    require(can_repeat(b, a), f"{_describe(b)} does not broadcast to {_describe(a)}")
+    require(can_repeat(b, a), f"{describe(b)} does not broadcast to {describe(a)}")
     return (a.with_dtype(DType.F32),)
 
 
@@ -255,7 +255,7 @@ def glu(types: Types, params: Params) -> tuple[TensorType, ...]:
         require_rows(t, name)
     require(
         all(dims_equal(x, y) for x, y in zip(a.ne, b.ne, strict=True)),
-        f"{_describe(a)} and {_describe(b)} differ",
+        f"{describe(a)} and {describe(b)} differ",
     )
     return (a.with_dtype(DType.F32),)
 
@@ -302,7 +302,7 @@ def soft_max(types: Types, params: Params) -> tuple[TensorType, ...]:
     if mask is not None:
         require_dtype(mask, "mask", DType.F32, DType.F16)
         require_contiguous(mask, "mask")
-        require(can_repeat(mask, x), f"mask {_describe(mask)} does not fit {_describe(x)}")
+        require(can_repeat(mask, x), f"mask {describe(mask)} does not fit {describe(x)}")
         require(dims_equal(mask.ne[0], x.ne[0]), "the mask must cover every column")
         require(dims_equal(mask.ne[1], x.ne[1]), "the mask must cover every row")
     return (x.with_dtype(DType.F32),)
@@ -320,14 +320,14 @@ def mul_mat(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_rows(w, "w")
     require_rows(x, "x")
     require(
-        dims_equal(w.ne[0], x.ne[0]), f"{_describe(w)} and {_describe(x)} share no inner dimension"
+        dims_equal(w.ne[0], x.ne[0]), f"{describe(w)} and {describe(x)} share no inner dimension"
     )
     for i in (2, 3):
         a, b = w.ne[i], x.ne[i]
         fits = dims_equal(a, b) or dims_equal(a, 1)
         if isinstance(a, int) and isinstance(b, int) and a > 0:
             fits = b % a == 0
-        require(fits, f"{_describe(w)} does not broadcast to {_describe(x)}")
+        require(fits, f"{describe(w)} does not broadcast to {describe(x)}")
     return (TensorType.contiguous(DType.F32, [w.ne[1], *x.ne[1:]]),)
 
 
@@ -340,7 +340,7 @@ def rope(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_rows(x, "x")
     require(
         dims_equal(positions.ne[0], x.ne[2]),
-        f"{_describe(positions)} does not give one position for each of {_describe(x)}",
+        f"{describe(positions)} does not give one position for each of {describe(x)}",
     )
     n_dims = params["n_dims"]
     require(n_dims % 2 == 0 and n_dims > 0, f"n_dims {n_dims} must be even and positive")
@@ -351,7 +351,7 @@ def rope(types: Types, params: Params) -> tuple[TensorType, ...]:
         require_dtype(factors, "freq_factors", DType.F32, DType.FROM_FILE)
         require(
             dims_equal(factors.ne[0], n_dims // 2),
-            f"freq_factors {_describe(factors)} must hold {n_dims // 2} values",
+            f"freq_factors {describe(factors)} must hold {n_dims // 2} values",
         )
     return (x.with_dtype(DType.F32),)
 
@@ -383,7 +383,7 @@ def attention(types: Types, params: Params) -> tuple[TensorType, ...]:
     if mask is not None:
         require_dtype(mask, "mask", DType.F32)
         scores = TensorType.contiguous(DType.F32, [k.ne[2], q.ne[2], q.ne[1], q.ne[3]])
-        require(can_repeat(mask, scores), f"mask {_describe(mask)} does not fit the scores")
+        require(can_repeat(mask, scores), f"mask {describe(mask)} does not fit the scores")
         require(dims_equal(mask.ne[0], scores.ne[0]), "the mask must cover every key")
         require(dims_equal(mask.ne[1], scores.ne[1]), "the mask must cover every query")
     return (result,)
@@ -404,7 +404,7 @@ def update_and_attend(types: Types, params: Params) -> tuple[TensorType, ...]:
 # --- convolution -----------------------------------------------------------------------
 
 
-def _conv_extent(n: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
+def conv_extent(n: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
     span = simplify_dim(n + 2 * padding - dilation * (kernel - 1) - 1)
     return simplify_dim(floor_div(span, stride) + 1)
 
@@ -419,10 +419,10 @@ def conv_2d(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_contiguous(x, "x")
     require(
         dims_equal(kernel.ne[2], x.ne[2]),
-        f"kernel {_describe(kernel)} does not fit {_describe(x)}",
+        f"kernel {describe(kernel)} does not fit {describe(x)}",
     )
     ne = [
-        _conv_extent(
+        conv_extent(
             x.ne[i],
             kernel.ne[i],
             params[f"stride{i}"],
@@ -440,14 +440,14 @@ def conv_2d_dw(types: Types, params: Params) -> tuple[TensorType, ...]:
     x = operand(types, 1, "x")
     require(
         dims_equal(kernel.ne[2], 1) and dims_equal(kernel.ne[3], x.ne[2]),
-        f"depthwise kernel {_describe(kernel)} does not fit {_describe(x)}",
+        f"depthwise kernel {describe(kernel)} does not fit {describe(x)}",
     )
     require_dtype(kernel, "kernel", DType.F32)
     require_dtype(x, "x", DType.F32)
     require_contiguous(kernel, "kernel")
     require_contiguous(x, "x")
     ne = [
-        _conv_extent(
+        conv_extent(
             x.ne[i],
             kernel.ne[i],
             params[f"stride{i}"],
@@ -468,7 +468,7 @@ def pool_2d(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_dtype(x, "x", DType.F32)
     require_contiguous(x, "x")
     ne = [
-        _conv_extent(x.ne[i], params[f"kernel{i}"], params[f"stride{i}"], params[f"padding{i}"], 1)
+        conv_extent(x.ne[i], params[f"kernel{i}"], params[f"stride{i}"], params[f"padding{i}"], 1)
         for i in (0, 1)
     ]
     return (TensorType.contiguous(DType.F32, [*ne, *x.ne[2:]]),)
@@ -492,7 +492,7 @@ def im2col_3d(types: Types, params: Params) -> tuple[TensorType, ...]:
     channels, images = params["channels"], params["images"]
     require(
         channels > 0 and dims_equal(x.ne[3], channels * images),
-        f"{_describe(x)} is not {images} images of {channels} channels",
+        f"{describe(x)} is not {images} images of {channels} channels",
     )
     ne = _window_extents(x, params, 3)
     column = channels * params["kernel0"] * params["kernel1"] * params["kernel2"]
@@ -526,7 +526,7 @@ def _window_extents(x: TensorType, params: Params, rank: int) -> list[Dim]:
     """How many windows fit along each of the first dims."""
     _require_window(params, rank)
     names = ("kernel", "stride", "padding", "dilation")
-    return [_conv_extent(x.ne[i], *(params[f"{name}{i}"] for name in names)) for i in range(rank)]
+    return [conv_extent(x.ne[i], *(params[f"{name}{i}"] for name in names)) for i in range(rank)]
 
 
 def upscale(types: Types, params: Params) -> tuple[TensorType, ...]:

@@ -20,8 +20,8 @@ from executorch_ggml.ir.enums import (
 from executorch_ggml.ir.shape_rules import (
     Params,
     Types,
-    _describe,
     can_repeat,
+    describe,
     extents_param,
     operand,
     require,
@@ -78,7 +78,7 @@ def broadcast(*types: TensorType) -> list[Dim]:
     for extents in zip(*(t.ne for t in types), strict=True):
         wide = [n for n in extents if not dims_equal(n, 1)]
         if not all(dims_equal(n, wide[0]) for n in wide):
-            raise IRError(f"{', '.join(_describe(t) for t in types)} do not broadcast")
+            raise IRError(f"{', '.join(describe(t) for t in types)} do not broadcast")
         result.append(wide[0] if wide else 1)
     return result
 
@@ -171,12 +171,12 @@ def host_scatter(types: Types, params: Params) -> tuple[TensorType, ...]:
     require_dtype(x, "x", *_VALUES)
     require_dtype(index, "index", DType.I32)
     require_dtype(src, "src", x.dtype)
-    require(can_repeat(index, src), f"{_describe(index)} does not broadcast to {_describe(src)}")
+    require(can_repeat(index, src), f"{describe(index)} does not broadcast to {describe(src)}")
     for covered, extent in zip(src.ne[1:], x.ne[1:], strict=True):
         fits = isinstance(covered, int) and isinstance(extent, int) and covered <= extent
         require(
             fits or dims_equal(covered, extent),
-            f"{_describe(src)} does not fit into {_describe(x)}",
+            f"{describe(src)} does not fit into {describe(x)}",
         )
     return (x.with_dtype(x.dtype),)
 
@@ -214,7 +214,7 @@ def host_resize(types: Types, params: Params) -> tuple[TensorType, ...]:
     for i in range(3):
         require(params[f"step{i}"] >= 0, f"step{i} must not be negative")
         kept = i < rank or dims_equal(params[f"ne{i}"], x.ne[i])
-        require(kept, f"ne{i} of {_describe(x)} is not resized")
+        require(kept, f"ne{i} of {describe(x)} is not resized")
     return (TensorType.contiguous(DType.F32, [*(params[f"ne{i}"] for i in range(3)), x.ne[3]]),)
 
 
@@ -227,7 +227,7 @@ def host_grid_sample(types: Types, params: Params) -> tuple[TensorType, ...]:
     GridPadding(params["padding"])
     require(
         dims_equal(grid.ne[0], 2) and dims_equal(grid.ne[3], x.ne[3]),
-        f"grid {_describe(grid)} does not fit {_describe(x)}",
+        f"grid {describe(grid)} does not fit {describe(x)}",
     )
     return (TensorType.contiguous(DType.F32, [*grid.ne[1:3], *x.ne[2:]]),)
 
@@ -252,6 +252,6 @@ def host_recurrent(types: Types, params: Params) -> tuple[TensorType, ...]:
         (state, (size, kind.n_states, batch, 1)),
     )
     fits = all(dims_equal(a, b) for t, ne in expected for a, b in zip(t.ne, ne, strict=True))
-    require(fits, f"{', '.join(map(_describe, (gates, weights, bias, state)))} are no {kind.name}")
+    require(fits, f"{', '.join(map(describe, (gates, weights, bias, state)))} are no {kind.name}")
     rows = simplify_dim(steps + kind.n_states - 1)
     return (TensorType.contiguous(DType.F32, [size, rows, batch, 1]),)

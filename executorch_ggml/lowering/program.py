@@ -14,6 +14,8 @@ from torch import fx
 from torch.export.exported_program import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
+from executorch_ggml.ir.channels_last import keep_channels_last
+from executorch_ggml.ir.epilogues import fold_epilogues
 from executorch_ggml.ir.graph import (
     Graph,
     Program,
@@ -119,6 +121,16 @@ class ProgramSources:
             return None
         with torch.no_grad():
             return self._declare(graph, str(nodes[0].name), function(*known))
+
+    def rearranged(
+        self, graph: Graph, weight: Value, function: Callable[[torch.Tensor], torch.Tensor]
+    ) -> Value | None:
+        """A weight that holds a function of another one's contents; None if those are not known."""
+        constant = self._constants.get(weight)
+        if constant is None or constant.raw:
+            return None
+        with torch.no_grad():
+            return self._declare(graph, constant.prefix, function(constant.tensor))
 
     def _stored(self, node: fx.Node) -> torch.Tensor | None:
         """The contents of a node that the program itself holds."""
@@ -246,6 +258,9 @@ def lower_program(program: ExportedProgram, options: GgmlOptions, name: str) -> 
     _add_outputs(program, graph, context)
     graph.symbols = find_symbols(program, graph)
     graph.eliminate_dead_code()
+    if options.channels_last:
+        keep_channels_last(graph, functools.partial(sources.rearranged, graph))
+        fold_epilogues(graph)
     data = sources.pack(graph)
     simplify(graph)
     return LoweredProgram(Program([graph], options.program_id), data)
