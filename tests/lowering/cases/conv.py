@@ -58,6 +58,16 @@ CONV_1D = [
         lambda: nn.Conv1d(3, 4, 2, padding="same", dilation=3),
         (r(2, 3, 9),),
     ),
+    conv(
+        "conv1d_same_even_grouped",
+        lambda: nn.Conv1d(6, 4, 4, groups=2, padding="same"),
+        (r(2, 6, 9),),
+    ),
+    conv(
+        "conv1d_same_even_depthwise",
+        lambda: nn.Conv1d(4, 4, 32, groups=4, padding="same"),
+        (r(2, 4, 40),),
+    ),
     conv("conv1d_valid", lambda: nn.Conv1d(3, 4, 4, padding="valid", stride=3), (r(2, 3, 11),)),
     conv(
         "conv1d_causal",
@@ -96,6 +106,12 @@ CONV_2D = [
         "conv2d_same_dilated",
         lambda: nn.Conv2d(3, 4, 2, padding="same", dilation=(2, 3)),
         (r(2, 3, 7, 6),),
+    ),
+    conv("conv2d_same_column", lambda: nn.Conv2d(3, 4, (32, 1), padding="same"), (r(2, 3, 40, 3),)),
+    conv(
+        "conv2d_same_column_longer_than_the_image",
+        lambda: nn.Conv2d(4, 4, (32, 1), groups=4, padding="same"),
+        (r(2, 4, 9, 3),),
     ),
     conv("conv2d_valid", lambda: nn.Conv2d(3, 4, 3, padding="valid"), (r(2, 3, 7, 6),)),
     conv(
@@ -146,6 +162,18 @@ CONV_2D = [
         "conv2d_channels_last",
         lambda: nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last),
         (r(2, 3, 7, 6),),
+    ),
+    # With one channel in a group, strides say nothing of the order of dims.
+    conv(
+        "conv2d_depthwise_channels_last",
+        lambda: nn.Conv2d(8, 8, 3, groups=8).to(memory_format=torch.channels_last),
+        (r(2, 8, 7, 6).to(memory_format=torch.channels_last),),
+    ),
+    fn(
+        "conv2d_depthwise_channels_last_given_kernel",
+        lambda x, w: F.conv2d(x, w, groups=8),
+        (r(2, 8, 7, 6), r(8, 1, 3, 3).to(memory_format=torch.channels_last)),
+        rtol=PRODUCT,
     ),
     conv("conv2d_f16", lambda: nn.Conv2d(3, 4, 3).half(), (r(2, 3, 7, 6).half(),), rtol=F16),
     conv(
