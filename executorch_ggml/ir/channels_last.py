@@ -287,7 +287,9 @@ def _without_pad(x: Value) -> tuple[Value, list[tuple[int, int]]]:
     if call is None or call.op.name != "pad" or call.inputs[0] is None:
         return x, [(0, 0), (0, 0)]
     zeros = [(call.params[f"before{i}"], call.params[f"after{i}"]) for i in range(4)]
-    if any(zeros[2]) or any(zeros[3]):
+    # A state may be written between the two.
+    is_state = storage_root(call.inputs[0]).kind is ValueKind.STATE
+    if is_state or any(zeros[2]) or any(zeros[3]):
         return x, [(0, 0), (0, 0)]
     return call.inputs[0], zeros[:2]
 

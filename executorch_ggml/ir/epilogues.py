@@ -10,8 +10,9 @@ from collections import Counter
 from typing import Any, Final
 
 from executorch_ggml.ir.enums import Unary
-from executorch_ggml.ir.graph import Call, Graph, Value
+from executorch_ggml.ir.graph import Call, Graph, Value, ValueKind
 from executorch_ggml.ir.types import DType, dims_equal
+from executorch_ggml.ir.verify import storage_root
 
 _CONVOLUTIONS: Final = ("conv_2d_nhwc", "conv_2d_dw_nhwc")
 _BIAS, _RESIDUAL = 2, 3
@@ -53,7 +54,10 @@ def fold_epilogues(graph: Graph) -> int:
 
 
 def _convolutions_of(call: Call, uses: Counter[Value]) -> list[Call]:
-    """Producers of operands that nothing else reads, the latest first."""
+    """Producers of operands that nothing else reads, the latest first.
+
+    Not one that reads a state: that may be written before ``call``.
+    """
     return [
         v.producer
         for v in reversed(call.inputs)
@@ -61,7 +65,12 @@ def _convolutions_of(call: Call, uses: Counter[Value]) -> list[Call]:
         and v.producer is not None
         and v.producer.op.name in _CONVOLUTIONS
         and uses[v] == 1
+        and not any(_is_state(operand) for operand in v.producer.inputs)
     ]
+
+
+def _is_state(value: Value | None) -> bool:
+    return value is not None and storage_root(value).kind is ValueKind.STATE
 
 
 def _change(conv: Call, call: Call) -> tuple[list[Value | None], dict[str, Any]] | None:
