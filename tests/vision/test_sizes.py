@@ -12,7 +12,7 @@ from torch.export import Dim
 from tests.export.model_families import Outputs, randomized
 from tests.vision.lowering import Program, assert_close, assert_one_delegate, outputs
 from tests.vision.mobilenets import MobileNetV2
-from tests.vision.models import calibrated, centred, pictures
+from tests.vision.models import MODELS, calibrated, pictures
 
 
 def _assert_refused(
@@ -30,12 +30,20 @@ def _assert_runs(program: Program, module: nn.Module, images: Tensor) -> None:
     assert_close(program(images), expected)
 
 
+def _deit() -> nn.Module:
+    (model,) = (model for model in MODELS if model.name == "deit_tiny")
+    return model.make()
+
+
 @pytest.mark.slow
-def test_a_classifier_takes_batches_within_bounds(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("make", [MobileNetV2, _deit])
+def test_a_classifier_takes_batches_within_bounds(
+    make: Callable[[], nn.Module], capfd: pytest.CaptureFixture[str]
+) -> None:
     images = pictures(6)
-    module = centred(calibrated(randomized(MobileNetV2()), images), images)
+    module = calibrated(randomized(make()), images)
     batch = {0: Dim("batch", min=1, max=4)}
-    program = Program(module, (images[:2],), (batch,))
+    program = Program(module, (images[:2],), ((batch,),) if make is _deit else (batch,))
     assert_one_delegate(program)
     for n in (1, 4, 3):
         _assert_runs(program, module, images[-n:])
