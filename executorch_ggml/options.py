@@ -9,6 +9,16 @@ from typing import Final
 
 from executorch.exir.backend.backend_details import CompileSpec
 
+from executorch_ggml.ir.types import DType
+
+#: What ``weight_dtype`` may be.
+WEIGHT_DTYPES: Final = {
+    "f32": DType.F32,
+    "f16": DType.F16,
+    "bf16": DType.BF16,
+    "q8_0": DType.Q8_0,
+}
+
 COMPILE_SPEC_KEY: Final = "executorch_ggml.options"
 
 
@@ -49,6 +59,10 @@ class GgmlOptions:
         kv_cache: geometry of the caches behind ``kvcache::update_and_attend``.
         channels_last: keep images channels-last between convolutions, which kernels of our
             own then run on the CPU. Turn it off for a program that a GPU is to run.
+        weight_dtype: how the weights of products are stored: ``"f32"``, ``"f16"``, ``"bf16"``,
+            or ``"q8_0"`` (linears and 1x1 convolutions; other convolutions in F16). A
+            convolution computes in F32 whatever its kernel is stored in; for matrices ggml
+            rounds the other operand to the weight's precision as well.
         program_id: the same for all methods of an export, so that they share state.
     """
 
@@ -57,7 +71,13 @@ class GgmlOptions:
     weight_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     kv_cache: KVCacheOptions = field(default_factory=KVCacheOptions)
     channels_last: bool = True
+    weight_dtype: str = "f32"
     program_id: str = ""
+
+    def __post_init__(self) -> None:
+        if self.weight_dtype not in WEIGHT_DTYPES:
+            names = ", ".join(WEIGHT_DTYPES)
+            raise ValueError(f"weight_dtype {self.weight_dtype!r} must be one of {names}")
 
     def to_compile_specs(self) -> list[CompileSpec]:
         """One spec, without ``weight_keys``: the program itself names its weights."""
@@ -75,7 +95,13 @@ class GgmlOptions:
                 continue
             fields = json.loads(spec.value.decode())
             cache = fields.pop("kv_cache", {})
-            unknown = set(fields) - {"strict", "expect_fusions", "channels_last", "program_id"}
+            unknown = set(fields) - {
+                "strict",
+                "expect_fusions",
+                "channels_last",
+                "weight_dtype",
+                "program_id",
+            }
             if unknown:
                 raise ValueError(f"unknown options in the compile spec: {sorted(unknown)}")
             cache["windows"] = tuple(cache.get("windows", ()))

@@ -61,22 +61,36 @@ const float* optional_data(const ggml_tensor* tensor) {
   return tensor == nullptr ? nullptr : static_cast<const float*>(tensor->data);
 }
 
+KernelType kernel_type(const ggml_tensor& kernel) {
+  if (kernel.type == GGML_TYPE_F32) {
+    return KernelType::F32;
+  }
+  return kernel.type == GGML_TYPE_F16 ? KernelType::F16 : KernelType::BF16;
+}
+
 void convolve(const HostTask& task, const Geometry& g, void (*run)(const ConvBlock&)) {
   const ggml_tensor& x = task.operand(1);
   const int64_t c_out = task.result->ne[0];
   const float min = task.call.floats[0];
   const float max = task.call.floats[1];
   const float* const residual = optional_data(task.result->src[3]);
+  const ggml_tensor& kernel = task.operand(0);
   const std::vector<float> zeros(static_cast<size_t>(x.ne[0]));
   const int64_t n_taps = g.kernel[0] * g.kernel[1];
   std::vector<const float*> taps(static_cast<size_t>(n_taps * kBlockRows));
+  std::vector<float> widened;
+  if (kernel.type != GGML_TYPE_F32) {
+    widened.resize(static_cast<size_t>(widened_size(n_taps, x.ne[0])));
+  }
   ConvBlock block = {
       .taps = taps.data(),
       .n_taps = n_taps,
       .n_rows = 0,
       .c_in = x.ne[0],
       .c_out = c_out,
-      .kernel = static_cast<const float*>(task.operand(0).data),
+      .kernel = kernel.data,
+      .type = kernel_type(kernel),
+      .widened = widened.data(),
       .out = nullptr,
       .epilogue = {.bias = optional_data(task.result->src[2]),
                    .min = min,

@@ -47,8 +47,12 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const WindowParams& at,
                          const std::array<int64_t, 4>& kernel_ne) {
   const std::array<int64_t, 4> ne = op.declared();
   std::array<ggml_tensor*, 4> operands = {op.in(0), op.in(1), op.in(2), op.in(3)};
+  if (run == host_conv_2d && !op.expect_type(0, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16})) {
+    return nullptr;
+  }
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] != nullptr && (!op.expect_f32(i) || !op.expect_contiguous(i))) {
+    const bool any_type = i == 0 && run == host_conv_2d;
+    if (operands[i] != nullptr && ((!any_type && !op.expect_f32(i)) || !op.expect_contiguous(i))) {
       return nullptr;
     }
   }

@@ -21,7 +21,7 @@ import torch
 from executorch_ggml.ir.enums import Pool
 from executorch_ggml.ir.graph import Call, Graph, Value, ValueKind
 from executorch_ggml.ir.reference_images import packed_kernel
-from executorch_ggml.ir.types import Dim, DType, dims_equal, simplify_dim
+from executorch_ggml.ir.types import Dim, DType, dims_equal, product, simplify_dim
 from executorch_ggml.ir.verify import storage_root
 
 #: A weight that holds a function of another's contents; None if those are not known.
@@ -58,19 +58,23 @@ class Twin:
     axes: tuple[int, ...]
 
 
-def keep_channels_last(graph: Graph, rearranged: Rearrange) -> int:
-    """Rewrite, in place, the convolutions whose kernels are known; returns how many."""
+def keep_channels_last(graph: Graph, rearranged: Rearrange, as_products: bool = False) -> int:
+    """Rewrite, in place, the convolutions whose kernels are known; returns how many.
+
+    ``as_products``: 1x1 convolutions become ``mul_mat``, whose weights may be quantized.
+    """
     if not any(call.op.name in _CONVOLUTIONS for call in graph.calls):
         return 0
-    rewriter = _Rewriter(graph, rearranged)
+    rewriter = _Rewriter(graph, rearranged, as_products)
     rewriter.run()
     graph.eliminate_dead_code()
     return rewriter.n_convolutions
 
 
 class _Rewriter:
-    def __init__(self, graph: Graph, rearranged: Rearrange) -> None:
+    def __init__(self, graph: Graph, rearranged: Rearrange, as_products: bool) -> None:
         self._graph = graph
+        self._as_products = as_products
         self._rearranged = rearranged
         self._wanted = _read_by_convolutions(graph)
         self._twins: dict[Value, Twin] = {}
@@ -181,6 +185,8 @@ class _Rewriter:
             kernel = kernel.producer.inputs[0]  # a weight in half precision
         if kernel is None or kernel.kind is not ValueKind.WEIGHT:
             return None
+        if self._as_products and _is_product(call, kernel):
+            return self._product(kernel, x)
         depthwise = call.op.name == "conv_2d_dw"
         arrange = _channels_innermost if depthwise else _in_panels
         weight = self._rearranged(kernel, arrange)
@@ -198,6 +204,18 @@ class _Rewriter:
         self.n_convolutions += 1
         image = self._turned(x, _NHWC)
         return Twin(self._call(f"{call.op.name}_nhwc", weight, image, **params), _NHWC)
+
+    def _product(self, kernel: Value, x: Value) -> Twin | None:
+        """A 1x1 convolution: each position's channels times a matrix."""
+        matrix = self._rearranged(kernel, _as_matrix)
+        if matrix is None or matrix.type.dtype is not DType.F32:
+            return None
+        self.n_convolutions += 1
+        image = self._turned(x, _NHWC)
+        channels, *positions = image.ne
+        columns = self._reshape(image, (channels, simplify_dim(product(positions)), 1, 1))
+        result = self._call("mul_mat", matrix, columns)
+        return Twin(self._reshape(result, (kernel.ne[3], *positions)), _NHWC)
 
     def _two_operands(self, call: Call) -> Twin | None:
         a, b = call.inputs[:2]
@@ -292,6 +310,21 @@ def _without_pad(x: Value) -> tuple[Value, list[tuple[int, int]]]:
     if is_state or any(zeros[2]) or any(zeros[3]):
         return x, [(0, 0), (0, 0)]
     return call.inputs[0], zeros[:2]
+
+
+def _is_product(call: Call, kernel: Value) -> bool:
+    row = kernel.ne[2]
+    return (
+        call.op.name == "conv_2d"
+        and kernel.ne[:2] == (1, 1)
+        and all(call.params[f"stride{i}"] == 1 and not call.params[f"padding{i}"] for i in (0, 1))
+        and isinstance(row, int)
+        and row % DType.Q8_0.block_size == 0
+    )
+
+
+def _as_matrix(kernel: torch.Tensor) -> torch.Tensor:
+    return kernel.float().flatten(1)
 
 
 def _channels_innermost(kernel: torch.Tensor) -> torch.Tensor:

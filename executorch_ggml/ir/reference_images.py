@@ -44,7 +44,9 @@ def _conv(x: Inputs, p: Params, kernel: Tensor, groups: int) -> Tensor:
 
 def conv_2d_nhwc(x: Inputs, p: Params, c: Context) -> Tensor:
     _, panels, rows, panel = operand(x, 0).shape
-    flat = operand(x, 0).permute(0, 2, 1, 3).reshape(rows, panels * panel)[:, : p["channels"]]
+    flat = (
+        operand(x, 0).float().permute(0, 2, 1, 3).reshape(rows, panels * panel)[:, : p["channels"]]
+    )
     taps = flat.reshape(p["kernel1"], p["kernel0"], -1, p["channels"])
     return _conv(x, p, taps.permute(3, 2, 0, 1), groups=1)
 

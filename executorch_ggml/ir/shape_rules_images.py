@@ -23,7 +23,9 @@ def conv_2d_nhwc(types: Types, params: Params) -> tuple[TensorType, ...]:
 
     The kernel's rows are ordered by window row, window column, input channel.
     """
-    kernel = _floats(types, 0, "kernel")
+    kernel = operand(types, 0, "kernel")
+    require_dtype(kernel, "kernel", DType.F32, DType.F16, DType.BF16)
+    require_contiguous(kernel, "kernel")
     x = _floats(types, 1, "x")
     channels = params["channels"]
     require(channels > 0, "channels must be positive")

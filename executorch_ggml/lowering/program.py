@@ -38,7 +38,8 @@ from executorch_ggml.lowering.context import (
     to_dim,
 )
 from executorch_ggml.lowering.registry import Unsupported, find_lowering, op_name
-from executorch_ggml.options import GgmlOptions
+from executorch_ggml.lowering.weight_types import store_weights
+from executorch_ggml.options import WEIGHT_DTYPES, GgmlOptions
 from executorch_ggml.weights.pack import content_key, pack, stored_dtype, tensor_bytes
 
 #: A dim without an upper bound: ExecuTorch's own limit for a tensor's size.
@@ -126,11 +127,25 @@ class ProgramSources:
         self, graph: Graph, weight: Value, function: Callable[[torch.Tensor], torch.Tensor]
     ) -> Value | None:
         """A weight that holds a function of another one's contents; None if those are not known."""
-        constant = self._constants.get(weight)
-        if constant is None or constant.raw:
+        tensor = self.stored(weight)
+        if tensor is None:
             return None
         with torch.no_grad():
-            return self._declare(graph, constant.prefix, function(constant.tensor))
+            return self._declare(graph, self._constants[weight].prefix, function(tensor))
+
+    # --- lowering.weight_types.WeightContents -------------------------------------------
+
+    def stored(self, weight: Value) -> torch.Tensor | None:
+        constant = self._constants.get(weight)
+        return None if constant is None or constant.raw else constant.tensor
+
+    def replaced(self, graph: Graph, weight: Value, contents: torch.Tensor, dtype: DType) -> Value:
+        prefix = self._constants[weight].prefix
+        if not dtype.is_quantized:
+            return self._declare(graph, prefix, contents)
+        value = graph.weight(TensorType.contiguous(dtype, weight.ne), prefix)
+        self._constants[value] = _Constant(prefix, contents, raw=True)
+        return value
 
     def _stored(self, node: fx.Node) -> torch.Tensor | None:
         """The contents of a node that the program itself holds."""
@@ -258,9 +273,12 @@ def lower_program(program: ExportedProgram, options: GgmlOptions, name: str) -> 
     _add_outputs(program, graph, context)
     graph.symbols = find_symbols(program, graph)
     graph.eliminate_dead_code()
+    weight_dtype = WEIGHT_DTYPES[options.weight_dtype]
     if options.channels_last:
-        keep_channels_last(graph, functools.partial(sources.rearranged, graph))
+        rearranged = functools.partial(sources.rearranged, graph)
+        keep_channels_last(graph, rearranged, as_products=weight_dtype.is_quantized)
         fold_epilogues(graph)
+    store_weights(graph, weight_dtype, sources)
     data = sources.pack(graph)
     simplify(graph)
     return LoweredProgram(Program([graph], options.program_id), data)

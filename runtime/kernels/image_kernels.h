@@ -24,6 +24,9 @@ struct Epilogue {
   bool clamps = false;
 };
 
+// How the elements of a packed kernel are stored; sums are of floats.
+enum class KernelType { F32, F16, BF16 };
+
 // Output positions are the rows of the result, counted over all images. `taps` holds, tap by
 // tap, a pointer for each of `n_rows` positions: taps[tap * n_rows + row].
 struct ConvBlock {
@@ -32,10 +35,15 @@ struct ConvBlock {
   int64_t n_rows;
   int64_t c_in;
   int64_t c_out;
-  const float* kernel;  // conv: packed in panels; depthwise: [tap][c]
-  float* out;           // of the first position
-  Epilogue epilogue;    // residual: of the first position
+  const void* kernel;  // conv: packed in panels; depthwise: [tap][c], F32
+  KernelType type;
+  float* widened;     // conv with another type than F32: room for widened_size(n_taps, c_in)
+  float* out;         // of the first position
+  Epilogue epilogue;  // residual: of the first position
 };
+
+// The panels that a convolution widens at a time, in floats.
+inline int64_t widened_size(int64_t n_taps, int64_t c_in) { return 2 * kPanel * n_taps * c_in; }
 
 // One output position: `n_x` by `n_y` elements of an image from `x`.
 struct PoolWindow {

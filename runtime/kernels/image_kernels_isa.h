@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "runtime/kernels/image_kernels.h"
 
@@ -59,11 +60,11 @@ EG_INLINE void finish(float v, const Epilogue& e, float* out, int64_t at, int64_
 }
 
 // `Rows` positions from `row` times `Panels` panels from `panel`.
+// `w`: the first panel in F32, the others after it.
 template <int Rows, int Panels>
-void tile(const ConvBlock& b, int64_t row, int64_t panel) {
+void tile(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
   constexpr int kSums = Panels * kVecs;
   const int64_t depth = b.n_taps * b.c_in;
-  const float* w = b.kernel + panel * depth * kPanel;
   Vec sums[size_t{Rows}][size_t{kSums}] = {};
   for (int64_t tap = 0; tap < b.n_taps; ++tap) {
     const float* x[size_t{Rows}];
@@ -106,22 +107,63 @@ void tile(const ConvBlock& b, int64_t row, int64_t panel) {
 
 // The rest of the positions, fewer than EG_ROWS.
 template <int Rows, int Panels>
-void rest(const ConvBlock& b, int64_t row, int64_t panel) {
+void rest(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
   if constexpr (Rows > 0) {
     if (b.n_rows - row == Rows) {
-      return tile<Rows, Panels>(b, row, panel);
+      return tile<Rows, Panels>(b, w, row, panel);
     }
-    return rest<Rows - 1, Panels>(b, row, panel);
+    return rest<Rows - 1, Panels>(b, w, row, panel);
   }
+}
+
+EG_INLINE float as_float(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+EG_INLINE float from_bf16(uint16_t half) { return as_float(uint32_t{half} << 16); }
+
+// Without branches, so that it is vectorized, and without denormal floats, which are slow.
+EG_INLINE float from_f16(uint16_t half) {
+  constexpr uint32_t kRebias = (127 - 15) << 23;
+  const uint32_t magnitude = (half & 0x7FFFU) << 13;
+  const float normal = as_float(magnitude + kRebias);
+  const float denormal = as_float(magnitude | (kRebias + (1U << 23))) - 0x1p-14F;
+  const float special = as_float(magnitude | 0x7F800000U);
+  const float finite = magnitude < (1U << 23) ? denormal : normal;
+  const float value = magnitude >= (0x1FU << 23) ? special : finite;
+  return (half & 0x8000U) != 0 ? -value : value;
+}
+
+// The panels as F32: where they lie, or widened.
+template <int Panels>
+const float* widened(const ConvBlock& b, int64_t panel) {
+  const int64_t size = b.n_taps * b.c_in * kPanel;
+  if (b.type == KernelType::F32) {
+    return static_cast<const float*>(b.kernel) + panel * size;
+  }
+  const uint16_t* const halves = static_cast<const uint16_t*>(b.kernel) + panel * size;
+  if (b.type == KernelType::F16) {
+    for (int64_t i = 0; i < Panels * size; ++i) {
+      b.widened[i] = from_f16(halves[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < Panels * size; ++i) {
+      b.widened[i] = from_bf16(halves[i]);
+    }
+  }
+  return b.widened;
 }
 
 template <int Panels>
 void all_rows(const ConvBlock& b, int64_t panel) {
+  const float* const w = widened<Panels>(b, panel);
   int64_t row = 0;
   for (; row + EG_ROWS <= b.n_rows; row += EG_ROWS) {
-    tile<EG_ROWS, Panels>(b, row, panel);
+    tile<EG_ROWS, Panels>(b, w, row, panel);
   }
-  rest<EG_ROWS - 1, Panels>(b, row, panel);
+  rest<EG_ROWS - 1, Panels>(b, w, row, panel);
 }
 
 void conv(const ConvBlock& b) {
@@ -141,7 +183,7 @@ void conv(const ConvBlock& b) {
 template <int Rows, int Vecs>
 void dw_tile(const ConvBlock& b, int64_t row, int64_t c) {
   Vec sums[size_t{Rows}][size_t{Vecs}] = {};
-  const float* w = b.kernel + c;
+  const float* w = static_cast<const float*>(b.kernel) + c;
   for (int64_t tap = 0; tap < b.n_taps; ++tap) {
     const float* const* x = b.taps + tap * b.n_rows + row;
 #pragma GCC unroll 4
@@ -177,7 +219,8 @@ void dw_rows(const ConvBlock& b, int64_t row) {
     for (int r = 0; r < Rows; ++r) {
       float sum = 0;
       for (int64_t tap = 0; tap < b.n_taps; ++tap) {
-        sum += b.kernel[tap * b.c_out + c] * b.taps[tap * b.n_rows + row + r][c];
+        sum += static_cast<const float*>(b.kernel)[tap * b.c_out + c] *
+               b.taps[tap * b.n_rows + row + r][c];
       }
       finish(sum, b.epilogue, b.out, (row + r) * b.c_out + c, c);
     }
