@@ -25,7 +25,8 @@ struct Candidate {
   bool runs_here;
 };
 
-const ImageKernels& choose() {
+// The best first. `isa`: its name, or null for any.
+const ImageKernels* find(const char* isa) {
 #if defined(__x86_64__)
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f");
@@ -35,18 +36,18 @@ const ImageKernels& choose() {
 #else
   const Candidate candidates[] = {{&baseline::kImageKernels, true}};
 #endif
-  const char* const wanted = std::getenv("GGML_IMAGE_KERNELS");
-  const ImageKernels* best = nullptr;
   for (const Candidate& candidate : candidates) {
-    if (!candidate.runs_here) {
-      continue;
+    if (candidate.runs_here && (isa == nullptr || std::strcmp(isa, candidate.kernels->isa) == 0)) {
+      return candidate.kernels;
     }
-    if (wanted != nullptr && std::strcmp(wanted, candidate.kernels->isa) == 0) {
-      return *candidate.kernels;
-    }
-    best = best == nullptr ? candidate.kernels : best;
   }
-  return *best;
+  return nullptr;
+}
+
+const ImageKernels& choose() {
+  const char* const wanted = std::getenv("GGML_IMAGE_KERNELS");
+  const ImageKernels* const named = wanted == nullptr ? nullptr : find(wanted);
+  return named == nullptr ? *find(nullptr) : *named;
 }
 
 }  // namespace
@@ -55,5 +56,7 @@ const ImageKernels& image_kernels() {
   static const ImageKernels& chosen = choose();
   return chosen;
 }
+
+const ImageKernels* image_kernels_named(const char* isa) { return find(isa); }
 
 }  // namespace executorch_ggml

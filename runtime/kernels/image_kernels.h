@@ -68,4 +68,7 @@ struct ImageKernels {
 // another one (for tests).
 const ImageKernels& image_kernels();
 
+// The set of this name ("avx512", "avx2", "baseline"); null if this machine does not run it.
+const ImageKernels* image_kernels_named(const char* isa);
+
 }  // namespace executorch_ggml
