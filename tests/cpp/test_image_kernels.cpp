@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "ggml.h"
 #include "runtime/kernels/image_kernels.h"
 
 namespace executorch_ggml {
@@ -45,6 +48,19 @@ class ImageTest : public ::testing::TestWithParam<const char*> {
 
 float at(const std::vector<float>& values, int64_t i) { return values[static_cast<size_t>(i)]; }
 
+std::vector<uint16_t> halves_of(KernelType type, const std::vector<float>& values) {
+  std::vector<uint16_t> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    halves[i] =
+        type == KernelType::F16 ? ggml_fp32_to_fp16(values[i]) : ggml_fp32_to_bf16(values[i]).bits;
+  }
+  return halves;
+}
+
+float widened(KernelType type, uint16_t half) {
+  return type == KernelType::F16 ? ggml_fp16_to_fp32(half) : ggml_bf16_to_fp32({half});
+}
+
 // A convolution of random positions of an image, and what it is to give.
 struct Conv {
   int64_t n_rows;
@@ -60,6 +76,7 @@ struct Conv {
   float min = -kInfinity;
   float max = kInfinity;
   std::vector<int64_t> places{};  // in the image, as taps
+  KernelType type = KernelType::F32;
 
   int64_t n_results() const { return n_rows * c_out; }
 
@@ -78,11 +95,20 @@ struct Conv {
   }
 
   std::vector<float> run(const ImageKernels& kernels) const {
+    if (type == KernelType::F32) {
+      const std::vector<float> weights = depthwise ? kernel : packed();
+      return run(kernels, weights.data());
+    }
+    const std::vector<uint16_t> weights = halves_of(type, packed());
+    return run(kernels, weights.data());
+  }
+
+  std::vector<float> run(const ImageKernels& kernels, const void* weights) const {
     std::vector<const float*> taps;
     for (const int64_t place : places) {
       taps.push_back(image.data() + place * c_in);
     }
-    const std::vector<float> weights = depthwise ? kernel : packed();
+    std::vector<float> widened(static_cast<size_t>(widened_size(n_taps, c_in)));
     // Exactly as large as the result, so that a sanitizer sees any write beyond it.
     std::vector<float> out(static_cast<size_t>(n_results()), 4711.0F);
     ConvBlock block{};
@@ -91,7 +117,9 @@ struct Conv {
     block.n_rows = n_rows;
     block.c_in = c_in;
     block.c_out = c_out;
-    block.kernel = weights.data();
+    block.kernel = weights;
+    block.type = type;
+    block.widened = widened.data();
     block.out = out.data();
     block.epilogue = {.bias = bias.empty() ? nullptr : bias.data(),
                       .residual = residual.empty() ? nullptr : residual.data(),
@@ -201,6 +229,37 @@ TEST_P(ImageConv, IsDepthwiseForAnyNumberOfChannelsAndPositions) {
   for (int64_t n_rows = 1; n_rows <= 50; ++n_rows) {
     const int64_t channels = draw(1, 70);
     check(make(n_rows, 9, channels, channels, true));
+  }
+}
+
+TEST_P(ImageConv, WidensKernelsInHalfPrecision) {
+  for (const KernelType type : {KernelType::F16, KernelType::BF16}) {
+    for (int64_t c_out = 1; c_out <= 70; ++c_out) {
+      Conv conv = make(draw(1, 20), draw(1, 9), draw(1, 40), c_out);
+      conv.type = type;
+      for (float& value : conv.kernel) {
+        value = widened(type, halves_of(type, {value}).front());
+      }
+      check(conv);
+    }
+  }
+}
+
+TEST_P(ImageConv, WidensEveryHalf) {
+  constexpr int64_t kHalves = int64_t{1} << 16;
+  for (const KernelType type : {KernelType::F16, KernelType::BF16}) {
+    Conv conv{.n_rows = 1, .n_taps = 1, .c_in = 1, .c_out = kHalves};
+    conv.image = {1.0F};
+    conv.places = {0};
+    conv.type = type;
+    std::vector<uint16_t> halves(kHalves);
+    std::iota(halves.begin(), halves.end(), uint16_t{0});
+    const std::vector<float> found = conv.run(*kernels_, halves.data());
+    for (const uint16_t half : halves) {
+      const float expected = widened(type, half);
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(found[half]) : found[half] == expected)
+          << half << ": " << found[half] << ", expected " << expected;
+    }
   }
 }
 

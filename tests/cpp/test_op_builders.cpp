@@ -203,6 +203,103 @@ TEST(OpBuilders, ConvolutionsNeedWindowsThatFit) {
                  "does not give the declared result");
 }
 
+// Two images of five channels, 7 x 6; windows of 3 x 2.
+std::vector<Dim> image_window(size_t changed = 0, int64_t value = 3) {
+  std::vector<Dim> ints = {3, 2, 1, 1, 0, 0, 1, 1, 0, 0};
+  ints[changed] = value;
+  return ints;
+}
+
+TEST(OpBuilders, ChannelsLastConvolutionsFitTheirOperands) {
+  const TensorSpec kernel = f32({16, 30, 2});
+  const TensorSpec x = f32({5, 7, 6, 2});
+  const TensorSpec bias = f32({20});
+  const TensorSpec result = f32({20, 5, 5, 2});
+  const auto conv = [&](const std::vector<TensorSpec>& operands, std::vector<Dim> ints,
+                        const TensorSpec& declared, int64_t channels = 20) {
+    ints.push_back(channels);
+    return one_call(Op::Conv2dNhwc, operands, declared, ints, {-INFINITY, INFINITY});
+  };
+  const std::vector<Dim> window = image_window();
+  EXPECT_TRUE(build(conv({kernel, x, bias, result}, window, result)).ok());
+  for (const TensorSpec& other : {f32({16, 24, 2}), f32({16, 30, 1}), f32({32, 30, 1})}) {
+    expect_refused(conv({other, x, bias, result}, window, result), "does not fit");
+  }
+  expect_refused(conv({i32({16, 30, 2}), x, bias, result}, window, result), "'kernel'");
+  expect_refused(conv({kernel, i32({5, 7, 6, 2}), bias, result}, window, result), "expected f32");
+  expect_refused(conv({kernel, x, f32({32}), result}, window, result), "the bias must have");
+  expect_refused(conv({kernel, x, f32({1, 20}), result}, window, result), "the bias must have");
+  expect_refused(conv({kernel, x, bias, f32({20, 5, 5})}, window, result), "the residual must be");
+  expect_refused(conv({kernel, x, bias, x}, window, result), "the residual must be");
+  expect_refused(conv({kernel, x, bias}, window, result, 21), "21 channels do not give");
+  expect_refused(conv({kernel, x, bias}, window, f32({20, 5, 5, 1})), "declared result");
+  expect_refused(conv({kernel, x, bias}, window, f32({20, 5, 4, 2})), "declared result");
+  for (size_t i = 0; i < window.size(); ++i) {
+    const bool may_be_zero = (i >= 4 && i < 6) || i >= 8;
+    expect_refused(conv({kernel, x, bias}, image_window(i, may_be_zero ? -1 : 0), result),
+                   i < 2 ? "does not fit" : "must be positive");
+  }
+  for (const int64_t large : {int64_t{4}, int64_t{INT32_MAX}, INT64_MAX}) {
+    expect_refused(conv({kernel, x, bias}, image_window(6, large), result), "declared result");
+  }
+  expect_refused(conv({kernel, x, bias}, image_window(0, INT64_MAX), result), "does not fit");
+}
+
+TEST(OpBuilders, ChannelsLastDepthwiseConvolutionsFitTheirOperands) {
+  const TensorSpec kernel = f32({5, 3, 2});
+  const TensorSpec x = f32({5, 7, 6, 2});
+  const TensorSpec result = f32({5, 5, 5, 2});
+  const auto conv = [&](const std::vector<TensorSpec>& operands, const std::vector<Dim>& ints,
+                        const TensorSpec& declared) {
+    return one_call(Op::Conv2dDwNhwc, operands, declared, ints, {0, INFINITY});
+  };
+  const std::vector<Dim> window = image_window();
+  EXPECT_TRUE(build(conv({kernel, x, f32({5}), result}, window, result)).ok());
+  expect_refused(conv({f32({3, 2, 1, 5}), x}, window, result), "does not fit");
+  expect_refused(conv({f32({6, 3, 2}), x}, window, result), "does not fit");
+  expect_refused(conv({i32({5, 3, 2}), x}, window, result), "expected f32");
+  expect_refused(conv({kernel, x, f32({1})}, window, result), "the bias must have");
+  expect_refused(conv({kernel, x, f32({5}), f32({5, 5, 5})}, window, result), "the residual must");
+  expect_refused(conv({kernel, x}, window, f32({6, 5, 5, 2})), "5 channels do not give");
+  expect_refused(conv({kernel, x}, image_window(6, 9), result), "declared result");
+  expect_refused(conv({f32({5, 9, 2}), x}, image_window(0, 9), f32({5, 1, 5, 2})),
+                 "declared result");
+}
+
+TEST(OpBuilders, ChannelsLastKernelsMayBeHalves) {
+  const auto conv = [](Op op, const TensorSpec& kernel, const TensorSpec& result,
+                       const std::vector<Dim>& ints) {
+    GraphWriter g;
+    const ValueId w = g.weight(kernel, {"w"});
+    g.output(g.call(op, {w, g.input(f32({5, 7, 6, 2}))}, result, ints, {-INFINITY, INFINITY}));
+    return g;
+  };
+  std::vector<Dim> ints = image_window();
+  expect_refused(conv(Op::Conv2dDwNhwc, f16({5, 3, 2}), f32({5, 5, 5, 2}), ints), "expected f32");
+  ints.push_back(20);
+  const GraphWriter g = conv(Op::Conv2dNhwc, f16({16, 30, 2}), f32({20, 5, 5, 2}), ints);
+  EXPECT_TRUE(build(g).ok());
+  EXPECT_TRUE(build(g, {GGML_TYPE_BF16}).ok());
+  const TensorSpec any = {kDtypeFromFile, {32, 30}};
+  expect_refused(conv(Op::Conv2dNhwc, any, f32({20, 5, 5, 2}), ints), "'kernel'", {GGML_TYPE_Q8_0});
+}
+
+TEST(OpBuilders, ChannelsLastPoolsNeedWindowsThatFit) {
+  const auto pool = [](std::vector<Dim> ints, const TensorSpec& result) {
+    return one_call(Op::Pool2dNhwc, {f32({5, 7, 6, 2})}, result, ints);
+  };
+  const TensorSpec result = f32({5, 3, 3, 2});
+  EXPECT_TRUE(build(pool({0, 2, 2, 2, 2, 0, 0}, result)).ok());
+  expect_refused(pool({9, 2, 2, 2, 2, 0, 0}, result), "unknown pooling 9");
+  expect_refused(pool({0, 2, 2, 2, 2, 0, 0}, f32({4, 3, 3, 2})), "declared result");
+  expect_refused(pool({0, 2, 2, 2, 2, 0, 0}, f32({5, 4, 3, 2})), "declared result");
+  expect_refused(pool({1, 8, 2, 2, 2, 0, 0}, f32({5, 1, 3, 2})), "declared result");
+  expect_refused(pool({1, 2, 2, 0, 2, 0, 0}, result), "must be positive");
+  expect_refused(pool({1, 2, 2, 2, 2, 0, -1}, result), "must be positive");
+  expect_refused(one_call(Op::Pool2dNhwc, {i32({5, 7, 6, 2})}, result, {0, 2, 2, 2, 2, 0, 0}),
+                 "expected f32");
+}
+
 TEST(OpBuilders, EmptyAndHugeTensorsAreRefused) {
   expect_refused(one_call(Op::Sqr, {f32({0, 3})}, f32({0, 3})),
                  "input 0: f32[0, 3, 1, 1] is empty");
