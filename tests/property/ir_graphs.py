@@ -70,13 +70,13 @@ class RandomGraph:
         self.nodes.append(Node(value, tensor, exact=True))
         return self.nodes[-1]
 
-    def call(self, op: str, *operands: Node, exact: bool, **params: Any) -> Node | None:
+    def call(self, op: str, *operands: Node | None, exact: bool, **params: Any) -> Node | None:
         """The call, or None if its operands do not fit or its result is unfit to compare."""
         calls = len(self.graph.calls)
         try:
-            value = self.graph.call(op, *(n.value for n in operands), **params)
+            value = self.graph.call(op, *(n and n.value for n in operands), **params)
             call = self.graph.calls[-1]
-            tensor = call.op.reference([n.tensor for n in operands], call.params, Context())
+            tensor = call.op.reference([n and n.tensor for n in operands], call.params, Context())
         except (IRError, RuntimeError, IndexError):
             del self.graph.calls[calls:]
             return None
@@ -86,7 +86,7 @@ class RandomGraph:
         if not fits:
             del self.graph.calls[calls:]
             return None
-        node = Node(value, tensor, exact and all(n.exact for n in operands))
+        node = Node(value, tensor, exact and all(n.exact for n in operands if n is not None))
         self.nodes.append(node)
         return node
 
@@ -293,6 +293,94 @@ def _pool(draw: Draw, g: RandomGraph) -> object:
     return g.call(
         "pool_2d", g.contiguous(x), exact=kind is enums.Pool.MAX, kind=int(kind), **params
     )
+
+
+# --- channels-last images ----------------------------------------------------------------------
+
+
+def _image(draw: Draw, g: RandomGraph) -> Node | None:
+    """A value as an image; at times one with several panels of channels."""
+    x = _pick(draw, g, floats=True)
+    if x is None:
+        return None
+    x = g.contiguous(x)
+    if draw(st.booleans()):
+        return x
+    wide = g.call(
+        "repeat", x, exact=True, **_extents([x.ne[0] * draw(st.integers(1, 8)), *x.ne[1:]])
+    )
+    return wide or x
+
+
+def _image_window(draw: Draw) -> dict[str, int]:
+    params: dict[str, int] = {}
+    for i in range(2):
+        params[f"kernel{i}"] = draw(st.integers(1, 3))
+        params[f"stride{i}"] = draw(st.integers(1, 3))
+        params[f"dilation{i}"] = draw(st.integers(1, 2))
+        for side in ("padding", "after"):
+            params[f"{side}{i}"] = draw(st.integers(0, 3))
+    return params
+
+
+def _conv_2d_nhwc(draw: Draw, g: RandomGraph) -> object:
+    x = _image(draw, g)
+    if x is None:
+        return None
+    window = _image_window(draw)
+    channels = draw(st.sampled_from([x.ne[0], 1, 5, 16, 17, 33]))
+    depth = window["kernel0"] * window["kernel1"] * x.ne[0]
+    kernel = _weights(draw, g, [16, depth, -(-channels // 16), 1], depth)
+    return _image_conv(draw, g, "conv_2d_nhwc", kernel, x, {**window, "channels": channels})
+
+
+def _conv_2d_dw_nhwc(draw: Draw, g: RandomGraph) -> object:
+    x = _image(draw, g)
+    if x is None:
+        return None
+    window = _image_window(draw)
+    taps = [window["kernel0"], window["kernel1"]]
+    kernel = _weights(draw, g, [x.ne[0], *taps, 1], taps[0] * taps[1])
+    return _image_conv(draw, g, "conv_2d_dw_nhwc", kernel, x, window)
+
+
+def _image_conv(
+    draw: Draw, g: RandomGraph, op: str, kernel: Node, x: Node, params: dict[str, Any]
+) -> object:
+    """With any of bias, residual and limits."""
+    plain = g.call(op, kernel, x, exact=False, **params)
+    if plain is None:
+        return None
+    bias = _weights(draw, g, [plain.ne[0], 1, 1, 1], 1) if draw(st.booleans()) else None
+    residual = None
+    if draw(st.booleans()):
+        fitting = [n for n in g.nodes if n.is_float and n.ne == plain.ne]
+        residual = g.contiguous(draw(st.sampled_from(fitting)))
+    limits: dict[str, float] = {}
+    if draw(st.booleans()):
+        limits["min"] = draw(st.floats(-2, 0, width=32))
+    if draw(st.booleans()):
+        limits["max"] = draw(st.floats(0, 2, width=32))
+    return g.call(op, kernel, x, bias, residual, exact=False, **params, **limits)
+
+
+def _weights(draw: Draw, g: RandomGraph, ne: list[int], terms: int) -> Node:
+    """Factors whose products' sums stay small."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    return g.input(torch.randn(list(reversed(ne)), generator=generator) / terms**0.5)
+
+
+def _pool_2d_nhwc(draw: Draw, g: RandomGraph) -> object:
+    x = _image(draw, g)
+    if x is None:
+        return None
+    kind = draw(st.sampled_from(enums.Pool))
+    params: dict[str, int] = {}
+    for i in range(2):
+        kernel = draw(st.integers(1, 3))
+        params |= {f"kernel{i}": kernel, f"stride{i}": draw(st.integers(1, 3))}
+        params[f"padding{i}"] = draw(st.integers(0, kernel // 2))
+    return g.call("pool_2d_nhwc", x, exact=kind is enums.Pool.MAX, kind=int(kind), **params)
 
 
 # --- host-side ops -----------------------------------------------------------------------------
