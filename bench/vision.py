@@ -1,0 +1,187 @@
+"""Compare vision models with ExecuTorch's XNNPACK delegate on the same export, in the same run.
+
+    python -m bench.vision                             # every model
+    python -m bench.vision --models mobilenet_v2 vit_b16
+    python -m bench.vision --weight-dtype f16 --json result.json
+
+Shapes are the real ones, weights random (speed does not depend on them); batch 1, 224 x 224.
+The machine should be idle: ggml's threads spin, so a busy core distorts everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from executorch.exir import to_edge_transform_and_lower
+
+from bench.measure import Summary, ratios, take_turns
+from bench.peers import ROOT
+from executorch_ggml import GgmlOptions, GgmlPartitioner, to_edge_rewrite_and_lower
+from executorch_ggml._library import load_library
+from executorch_ggml.passes import BatchNormFoldingRewritePass
+
+CACHE = ROOT / ".cache" / "bench" / "vision"
+OURS, PEER = "executorch-ggml", "XNNPACK"
+#: A call is repeated for this long in every turn.
+SECONDS = 2.0
+
+
+class Scores(torch.nn.Module):
+    """Images [n, 3, 224, 224] to scores."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: torch.Tensor) -> Any:
+        return self.model(pixel_values=pixels).logits
+
+
+def _resnet(depths: list[int], layer_type: str, sizes: list[int]) -> torch.nn.Module:
+    config = transformers.ResNetConfig(depths=depths, layer_type=layer_type, hidden_sizes=sizes)
+    return transformers.ResNetForImageClassification(config)
+
+
+MODELS: Mapping[str, Callable[[], torch.nn.Module]] = {
+    "mobilenet_v2": lambda: transformers.MobileNetV2ForImageClassification(
+        transformers.MobileNetV2Config(tf_padding=False)
+    ),
+    "resnet18": lambda: _resnet([2, 2, 2, 2], "basic", [64, 128, 256, 512]),
+    "resnet50": lambda: _resnet([3, 4, 6, 3], "bottleneck", [256, 512, 1024, 2048]),
+    "vit_b16": lambda: transformers.ViTForImageClassification(transformers.ViTConfig()),
+}
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def exported(name: str, weight_dtype: str, anew: bool) -> dict[str, Path]:
+    """The programs of a model, ours and the peer's, made once (ours again if ``anew``)."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    paths = {
+        OURS: CACHE / f"{name}.ggml.{weight_dtype}.pte",
+        PEER: CACHE / f"{name}.xnnpack.pte",
+    }
+    missing = [p for p in paths if not paths[p].is_file() or (anew and p == OURS)]
+    if not missing:
+        return paths
+    torch.manual_seed(0)
+    model = Scores(MODELS[name]()).eval()
+    for peer in missing:
+        _progress(f"exporting {name} for {peer}")
+        program = torch.export.export(model, (torch.randn(1, 3, 224, 224),))
+        if peer == OURS:
+            options = GgmlOptions(strict=True, weight_dtype=weight_dtype)
+            edge = to_edge_rewrite_and_lower(
+                program,
+                ep_passes=[BatchNormFoldingRewritePass()],
+                partitioner=[GgmlPartitioner(options)],
+            )
+        else:
+            from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
+                XnnpackPartitioner,
+            )
+
+            edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        paths[peer].write_bytes(edge.to_executorch().buffer)
+    return paths
+
+
+def measure(path: Path, threads: int) -> dict[str, float]:
+    """Latency of a call, and what loading and calling adds to the peak memory of a process."""
+    import executorch.extension.pybindings.portable_lib as portable_lib
+
+    load_library()
+    portable_lib._unsafe_reset_threadpool(threads)
+    images = torch.randn(1, 3, 224, 224)
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
+    program = portable_lib._load_for_executorch(str(path))
+    for _ in range(3):
+        program.run_method("forward", (images,))
+    times: list[float] = []
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        program.run_method("forward", (images,))
+        times.append(time.perf_counter() - start)
+    return {
+        "latency_ms": statistics.median(times) * 1e3,
+        "peak_memory_mib": _status("VmHWM") - before,
+    }
+
+
+def _status(field: str) -> float:
+    """A figure of this process, in MiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{field}:"))
+    return int(line.split()[1]) / 1024
+
+
+def _in_process(path: Path, threads: int) -> Callable[[], dict[str, float]]:
+    """The figures of a process of its own."""
+    command = [sys.executable, "-m", "bench.vision", "--measure", str(path)]
+    command += ["--threads", str(threads)]
+
+    def run() -> dict[str, float]:
+        environment = {**os.environ, "GGML_N_THREADS": str(threads)}
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment
+        )
+        figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return figures
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--weight-dtype", default="f32", help="of our program's products")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--reuse", action="store_true", help="do not export ours again")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure is not None:
+        print(json.dumps(measure(args.measure, args.threads)))
+        return
+    results: dict[str, Any] = {}
+    for name in args.models:
+        paths = exported(name, args.weight_dtype, not args.reuse)
+        runs = {peer: _in_process(path, args.threads) for peer, path in paths.items()}
+        series = take_turns(runs, args.turns, lambda text, name=name: _progress(f"{name}: {text}"))
+        found = ratios(series[OURS], series[PEER])
+        results[name] = {
+            "figures": {peer: s.values for peer, s in series.items()},
+            "ratios": {figure: asdict(summary) for figure, summary in found.items()},
+        }
+        for figure, ratio in found.items():
+            ours, peer = (Summary.of(series[p].values[figure]) for p in (OURS, PEER))
+            print(f"{name:14} {figure:16} {OURS} {ours}, {PEER} {peer}, ratio {ratio}", flush=True)
+    print(f"{args.threads} threads; median (lowest .. highest), ratio: ours over {PEER}'s")
+    if args.json is not None:
+        machine = platform.processor() or platform.machine()
+        result = {"machine": machine, "threads": args.threads, "models": results}
+        args.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
