@@ -16,10 +16,15 @@ from executorch_ggml.ir.verify import verify_graph
 MAX, AVG = 0, 1
 
 
-def keep(net: Net, convolutions: int, states: dict[str, torch.Tensor] | None = None) -> Net:
+def keep(
+    net: Net,
+    convolutions: int,
+    states: dict[str, torch.Tensor] | None = None,
+    as_products: bool = False,
+) -> Net:
     """The pass, and that it rewrites so many convolutions and changes no result."""
     before = net.run(states)
-    assert keep_channels_last(net.graph, net.rearranged) == convolutions
+    assert keep_channels_last(net.graph, net.rearranged, as_products) == convolutions
     verify_graph(net.graph)
     after = net.run(states)
     passes.simplify(net.graph)
@@ -353,6 +358,32 @@ def test_kernels_that_are_computed_or_unknown_stay() -> None:
     net.finish(chain(net, net.input(1, 3, 9, 8)))
     assert keep_channels_last(net.graph, lambda weight, function: None) == 0
     assert net.ops == ["conv_2d", "conv_2d"]
+
+
+def test_convolutions_of_one_position_may_become_products() -> None:
+    """Where the rows of their matrices are whole blocks of quantized weights."""
+    net = Net()
+    h, w = net.symbol("h", 2), net.symbol("w", 3)
+    net.inputs.append(net.random(2, 32, 7, 9))
+    x = net.graph.input(f32(w, h, 32, 2), FLOAT, (2, 32, h, w))
+    y = net.relu(net.bias(net.conv(x, 64, (1, 1))))
+    y = net.add(y, net.conv(y, 64, (1, 1)))
+    net.finish(net.conv(y, 5, (1, 1)))
+    keep(net, 3, as_products=True)
+    assert net.count("mul_mat") == 3
+    assert net.count("conv_2d_nhwc") == 0
+    assert turns(net) == 2
+
+
+def test_other_convolutions_are_no_products() -> None:
+    net = Net()
+    x = net.conv(net.input(2, 3, 9, 8), 32)
+    strided = net.conv(x, 48, (1, 1), stride=2)
+    padded = net.conv(x, 32, (1, 1), padding=(1, 0))
+    torn = net.conv(strided, 4, (1, 1))  # rows of 48
+    net.finish(torn, net.depthwise(padded, (1, 1)), net.conv(x, 4, (1, 2)))
+    keep(net, 6, as_products=True)
+    assert net.count("mul_mat") == 0
 
 
 def test_sizes_may_be_dynamic() -> None:
