@@ -220,7 +220,7 @@ Status GraphBuilder::make_call(uint32_t index) {
     ggml_format_name(tensor, "%u:%s", index, name);
   }
   tensors_[result] = tensor;
-  append(tensor, call.debug_handle);
+  append(tensor, call);
   return {};
 }
 
@@ -238,7 +238,7 @@ Status GraphBuilder::save_old_content(uint32_t index) {
                         find_op(static_cast<uint16_t>(call.op))->name, describe(*tensor).c_str());
     }
     ggml_tensor* copy = ggml_cont(plan_.context.get(), tensor);
-    append(copy, call.debug_handle);
+    append(copy, call);
     write_targets_.try_emplace(id, tensor);
     tensors_[id] = copy;
   }
@@ -266,12 +266,12 @@ void GraphBuilder::find_last_reads() {
   }
 }
 
-void GraphBuilder::append(ggml_tensor* tensor, uint32_t debug_handle) {
+void GraphBuilder::append(ggml_tensor* tensor, const Call& call) {
   if (tensor->op == GGML_OP_NONE) {
     return;  // an input, weight or state passed through
   }
   ggml_build_forward_expand(plan_.graph, tensor);
-  plan_.debug_handles.resize(static_cast<size_t>(ggml_graph_n_nodes(plan_.graph)), debug_handle);
+  plan_.calls.resize(static_cast<size_t>(ggml_graph_n_nodes(plan_.graph)), &call);
 }
 
 Status GraphBuilder::bind_outputs() {

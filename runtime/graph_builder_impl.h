@@ -58,7 +58,7 @@ class GraphBuilder {
 
   // Call by call, so that the graph runs in the program's order: a state's write
   // comes before the reads that follow it, whatever they depend on.
-  void append(ggml_tensor* tensor, uint32_t debug_handle);
+  void append(ggml_tensor* tensor, const Call& call);
 
   // Whether the whole of root, and nothing else, is the output.
   bool can_be_direct(const ggml_tensor& tensor, const ggml_tensor& root) const;

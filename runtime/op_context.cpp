@@ -133,7 +133,7 @@ std::span<const int64_t> OpContext::state_key() const { return builder_.request_
 
 const RuntimeOptions& OpContext::options() const { return builder_.request_.options; }
 
-void OpContext::append(ggml_tensor* tensor) { builder_.append(tensor, call_.debug_handle); }
+void OpContext::append(ggml_tensor* tensor) { builder_.append(tensor, call_); }
 
 ggml_tensor* OpContext::fill_tensor(ggml_type type, std::array<int64_t, 4> ne, const char* name) {
   const Status fits = check_extents(type, ne);

@@ -20,6 +20,8 @@
 
 namespace executorch_ggml {
 
+struct Call;  // runtime/program.h
+
 // One program input as the host sees it during a call, after conversion: F32
 // for floating-point arguments, I32 for integers and booleans, contiguous in
 // ggml order. `data` belongs to ExecuTorch's tensor or to the handle's staging
@@ -118,8 +120,8 @@ struct Plan {
   std::vector<std::unique_ptr<HostFill>> fills;
   std::vector<IndexCheck> index_checks;
   std::vector<std::unique_ptr<ComputedCheck>> computed_checks;
-  // Per node of `graph`, the debug handle of the call that made it.
-  std::vector<uint32_t> debug_handles;
+  // Per node of `graph`, the call that made it.
+  std::vector<const Call*> calls;
 };
 
 }  // namespace executorch_ggml

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/program.h"
+
 namespace executorch_ggml {
 namespace {
 
@@ -55,7 +57,7 @@ void Profiler::begin(executorch::runtime::EventTracer* tracer, const Plan& plan)
 
 void Profiler::before(int node, const ggml_tensor& tensor) {
   // A call of the program is named by its debug handle, others by their op.
-  const uint32_t handle = plan_->debug_handles[static_cast<size_t>(node)];
+  const uint32_t handle = plan_->calls[static_cast<size_t>(node)]->debug_handle;
   const bool has_handle = handle != 0;
   entry_ = executorch::runtime::event_tracer_start_profiling_delegate(
       tracer_, has_handle ? nullptr : ggml_op_desc(&tensor),
@@ -63,9 +65,14 @@ void Profiler::before(int node, const ggml_tensor& tensor) {
   watch_.lap();
 }
 
-void Profiler::after(int, const ggml_tensor& tensor) {
+void Profiler::after(int node, const ggml_tensor& tensor) {
   const double seconds = watch_.lap();
   const char* op = ggml_op_desc(&tensor);
+  if (tensor.op == GGML_OP_CUSTOM) {  // a kernel of ours: named as the program does
+    const Call& call = *plan_->calls[static_cast<size_t>(node)];
+    const OpInfo* const info = find_op(static_cast<uint16_t>(call.op));
+    op = info == nullptr ? op : info->name;
+  }
   executorch::runtime::event_tracer_end_profiling_delegate(tracer_, entry_, op, std::strlen(op));
   Sum& sum = sums_[op];
   ++sum.count;
