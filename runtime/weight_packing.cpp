@@ -36,6 +36,9 @@ ggml_backend_buffer_type_t find_packed_layout(ggml_type type, const std::array<i
   if (!ggml_is_quantized(type) || ne[2] != 1 || ne[3] != 1) {
     return nullptr;
   }
+  if (ne[0] <= ggml_blck_size(type)) {
+    return nullptr;  // ggml's AMX product of rows of a single block is wrong
+  }
   const ggml_backend_dev_t cpu = ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
   for (ggml_backend_buffer_type_t* layout = extra_layouts(cpu);
        layout != nullptr && *layout != nullptr; ++layout) {

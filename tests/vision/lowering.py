@@ -28,10 +28,14 @@ class Program:
     """
 
     def __init__(
-        self, module: nn.Module, inputs: Sequence[Tensor], dynamic_shapes: Any = None
+        self,
+        module: nn.Module,
+        inputs: Sequence[Tensor],
+        dynamic_shapes: Any = None,
+        weight_dtype: str = "f32",
     ) -> None:
         exported = export(module, tuple(inputs), dynamic_shapes=dynamic_shapes)
-        partitioner = GgmlPartitioner(GgmlOptions(strict=True))
+        partitioner = GgmlPartitioner(GgmlOptions(strict=True, weight_dtype=weight_dtype))
         fold = BatchNormFoldingRewritePass()
         edge = to_edge_rewrite_and_lower(exported, ep_passes=[fold], partitioner=[partitioner])
         self.n_folded = fold.n_folded
@@ -47,6 +51,7 @@ class Program:
         load_library()
         # The program reads its weights where they lie: the buffer has to stay.
         self._buffer = bytes(edge.to_executorch().buffer)
+        self.n_bytes = len(self._buffer)
         self._program = Runtime.get().load_program(self._buffer)
         self._method: Any = self._program.load_method("forward")
 

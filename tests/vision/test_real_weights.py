@@ -59,6 +59,28 @@ _MODELS = {
 }
 
 
+#: How far the probability of a class may be from eager's: half precision has a rounding of
+#: 2^-11 (BF16 2^-8) for each weight, Q8_0 one of 1/254 of a block's largest for weights and
+#: activations alike, through some fifty layers.
+_NARROW = {"f16": 2e-3, "bf16": 2e-2, "q8_0": 1e-1}
+
+
+@pytest.mark.parametrize("weight_dtype", _NARROW)
+def test_narrow_weights_see_the_same_on_photos(weight_dtype: str) -> None:
+    chosen = _MODELS["mobilenet_v2"]
+    model = chosen.make().eval()
+    images = [prepared(photo, chosen.mean, chosen.deviation) for photo in PHOTOS]
+    program = Program(model, images[:1], weight_dtype=weight_dtype)
+    assert_one_delegate(program)
+    parameters = sum(p.numel() for p in model.parameters())
+    assert program.n_bytes < parameters * (1.25 if weight_dtype == "q8_0" else 2.1)
+    for photo, image in zip(PHOTOS, images, strict=True):
+        expected = outputs(model, image)[0].softmax(-1)
+        actual = program(image)[0].softmax(-1)
+        assert int(actual.argmax()) == int(expected.argmax()), photo.file.name
+        assert float((actual - expected).abs().max()) <= _NARROW[weight_dtype], photo.file.name
+
+
 @pytest.mark.parametrize("name", _MODELS)
 def test_photos_get_the_right_classes(name: str) -> None:
     chosen = _MODELS[name]
