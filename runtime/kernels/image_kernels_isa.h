@@ -116,24 +116,21 @@ void rest(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
   }
 }
 
-EG_INLINE float as_float(uint32_t bits) {
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof(value));
-  return value;
-}
+EG_INLINE float as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 EG_INLINE float from_bf16(uint16_t half) { return as_float(uint32_t{half} << 16); }
 
 // Without branches, so that it is vectorized, and without denormal floats, which are slow.
-EG_INLINE float from_f16(uint16_t half) {
-  constexpr uint32_t kRebias = (127 - 15) << 23;
+EG_INLINE float from_f16(uint16_t stored) {
+  constexpr uint32_t kExponent = 1U << 23;
+  constexpr uint32_t kRebias = (127 - 15) * kExponent;
+  const uint32_t half = stored;
   const uint32_t magnitude = (half & 0x7FFFU) << 13;
-  const float normal = as_float(magnitude + kRebias);
-  const float denormal = as_float(magnitude | (kRebias + (1U << 23))) - 0x1p-14F;
-  const float special = as_float(magnitude | 0x7F800000U);
-  const float finite = magnitude < (1U << 23) ? denormal : normal;
-  const float value = magnitude >= (0x1FU << 23) ? special : finite;
-  return (half & 0x8000U) != 0 ? -value : value;
+  const float denormal = as_float(magnitude | (kRebias + kExponent)) - 0x1p-14F;
+  const uint32_t finite =
+      magnitude < kExponent ? __builtin_bit_cast(uint32_t, denormal) : magnitude + kRebias;
+  const uint32_t bits = magnitude >= 0x1F * kExponent ? magnitude | 0x7F800000U : finite;
+  return as_float(bits | (half & 0x8000U) << 16);
 }
 
 // The panels as F32: where they lie, or widened.
