@@ -181,16 +181,11 @@ class _Rewriter:
         assert x is not None
         if x not in self._twins and result not in self._wanted:
             return None
-        if kernel.producer is not None and kernel.producer.op.name == "cast":
-            kernel = kernel.producer.inputs[0]  # a weight in half precision
-        if kernel is None or kernel.kind is not ValueKind.WEIGHT:
-            return None
         if self._as_products and _is_product(call, kernel):
             return self._product(kernel, x)
         depthwise = call.op.name == "conv_2d_dw"
-        arrange = _channels_innermost if depthwise else _in_panels
-        weight = self._rearranged(kernel, arrange)
-        if weight is None or weight.type.dtype is not DType.F32:
+        weight = self._arranged(kernel, _channels_innermost if depthwise else _in_panels)
+        if weight is None:
             return None
         params = dict(call.params)
         x, zeros = _without_pad(x)
@@ -205,10 +200,26 @@ class _Rewriter:
         image = self._turned(x, _NHWC)
         return Twin(self._call(f"{call.op.name}_nhwc", weight, image, **params), _NHWC)
 
+    def _arranged(
+        self, kernel: Value, arrange: Callable[[torch.Tensor], torch.Tensor]
+    ) -> Value | None:
+        """A known kernel's contents in another order, in F32; None if they are computed."""
+        weight: Value | None = kernel
+        while weight is not None and weight.producer is not None:
+            # A kernel in half precision is cast, that of a signal gets a height.
+            if weight.producer.op.name not in ("cast", "reshape"):
+                return None
+            weight = weight.producer.inputs[0]
+        if weight is None or weight.kind is not ValueKind.WEIGHT:
+            return None
+        shape = [int(n) for n in reversed(kernel.ne)]
+        found = self._rearranged(weight, lambda contents: arrange(contents.reshape(shape)))
+        return found if found is not None and found.type.dtype is DType.F32 else None
+
     def _product(self, kernel: Value, x: Value) -> Twin | None:
         """A 1x1 convolution: each position's channels times a matrix."""
-        matrix = self._rearranged(kernel, _as_matrix)
-        if matrix is None or matrix.type.dtype is not DType.F32:
+        matrix = self._arranged(kernel, _as_matrix)
+        if matrix is None:
             return None
         self.n_convolutions += 1
         image = self._turned(x, _NHWC)

@@ -264,7 +264,10 @@ void max_pool(const PoolWindow& p) {
   }
 }
 
-// Rows are summed by themselves: fewer roundings than one long sum.
+// Elements are summed in runs of this many, and the runs after that: fewer roundings than in
+// one long sum.
+constexpr int64_t kRun = 64;
+
 void avg_pool(const PoolWindow& p) {
   for (int64_t c = 0; c < p.channels;) {
     const bool whole = c + kWidth <= p.channels;
@@ -272,17 +275,20 @@ void avg_pool(const PoolWindow& p) {
     float one = 0;
     for (int64_t y = 0; y < p.n_y; ++y) {
       const float* x = p.x + y * p.row_stride + c;
-      Vec row{};
-      float one_row = 0;
-      for (int64_t i = 0; i < p.n_x; ++i, x += p.channels) {
-        if (whole) {
-          row += load(x);
-        } else {
-          one_row += *x;
+      for (int64_t i = 0; i < p.n_x;) {
+        const int64_t end = i + kRun < p.n_x ? i + kRun : p.n_x;
+        Vec run{};
+        float one_run = 0;
+        for (; i < end; ++i, x += p.channels) {
+          if (whole) {
+            run += load(x);
+          } else {
+            one_run += *x;
+          }
         }
+        total += run;
+        one += one_run;
       }
-      total += row;
-      one += one_row;
     }
     if (whole) {
       store(p.out + c, total / p.divisor);
