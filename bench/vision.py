@@ -148,6 +148,18 @@ def _in_process(path: Path, threads: int) -> Callable[[], dict[str, float]]:
     return run
 
 
+def profile(path: Path, threads: int) -> list[str]:
+    """Where the time of our calls goes, by kind of op, the longest first."""
+    command = [sys.executable, "-m", "bench.vision", "--measure", str(path)]
+    environment = {**os.environ, "GGML_N_THREADS": str(threads), "GGML_PROFILE": "1"}
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    lines = done.stderr.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("ggml profile of"))
+    return [" ".join(line.split()) for line in lines[start + 1 :] if line.endswith("%")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -167,7 +179,8 @@ def main() -> None:
     for name in args.models:
         paths = exported(name, args.weight_dtype, not args.reuse)
         runs = {peer: _in_process(path, args.threads) for peer, path in paths.items()}
-        series = take_turns(runs, args.turns, lambda text, name=name: _progress(f"{name}: {text}"))
+        _progress(name)
+        series = take_turns(runs, args.turns, _progress)
         found = ratios(series[OURS], series[PEER])
         results[name] = {
             "figures": {peer: s.values for peer, s in series.items()},
@@ -176,6 +189,9 @@ def main() -> None:
         for figure, ratio in found.items():
             ours, peer = (Summary.of(series[p].values[figure]) for p in (OURS, PEER))
             print(f"{name:14} {figure:16} {OURS} {ours}, {PEER} {peer}, ratio {ratio}", flush=True)
+        results[name]["profile"] = profile(paths[OURS], args.threads)
+        for line in results[name]["profile"][:5]:
+            print(f"{name:14} {line}", flush=True)
     print(f"{args.threads} threads; median (lowest .. highest), ratio: ours over {PEER}'s")
     if args.json is not None:
         machine = platform.processor() or platform.machine()
