@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,30 +133,25 @@ def _status(field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _in_process(path: Path, threads: int) -> Callable[[], dict[str, float]]:
-    """The figures of a process of its own."""
+def _in_process(path: Path, threads: int, **variables: str) -> subprocess.CompletedProcess[str]:
+    """:func:`measure` in a process of its own, with these environment variables."""
     command = [sys.executable, "-m", "bench.vision", "--measure", str(path)]
     command += ["--threads", str(threads)]
+    environment = {**os.environ, "GGML_N_THREADS": str(threads), **variables}
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment
+    )
 
-    def run() -> dict[str, float]:
-        environment = {**os.environ, "GGML_N_THREADS": str(threads)}
-        done = subprocess.run(
-            command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment
-        )
-        figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-        return figures
 
-    return run
+def figures(path: Path, threads: int) -> dict[str, float]:
+    """What :func:`measure` finds in a process of its own."""
+    found: dict[str, float] = json.loads(_in_process(path, threads).stdout.splitlines()[-1])
+    return found
 
 
 def profile(path: Path, threads: int) -> list[str]:
     """Where the time of our calls goes, by kind of op, the longest first."""
-    command = [sys.executable, "-m", "bench.vision", "--measure", str(path)]
-    environment = {**os.environ, "GGML_N_THREADS": str(threads), "GGML_PROFILE": "1"}
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment
-    )
-    lines = done.stderr.splitlines()
+    lines = _in_process(path, threads, GGML_PROFILE="1").stderr.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("ggml profile of"))
     return [" ".join(line.split()) for line in lines[start + 1 :] if line.endswith("%")]
 
@@ -178,7 +174,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     for name in args.models:
         paths = exported(name, args.weight_dtype, not args.reuse)
-        runs = {peer: _in_process(path, args.threads) for peer, path in paths.items()}
+        runs = {peer: partial(figures, path, args.threads) for peer, path in paths.items()}
         _progress(name)
         series = take_turns(runs, args.turns, _progress)
         found = ratios(series[OURS], series[PEER])

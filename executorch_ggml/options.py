@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -95,13 +96,8 @@ class GgmlOptions:
                 continue
             fields = json.loads(spec.value.decode())
             cache = fields.pop("kv_cache", {})
-            unknown = set(fields) - {
-                "strict",
-                "expect_fusions",
-                "channels_last",
-                "weight_dtype",
-                "program_id",
-            }
+            known = {f.name for f in dataclasses.fields(GgmlOptions)} - {"weight_keys"}
+            unknown = set(fields) - known
             if unknown:
                 raise ValueError(f"unknown options in the compile spec: {sorted(unknown)}")
             cache["windows"] = tuple(cache.get("windows", ()))

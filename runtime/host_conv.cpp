@@ -14,7 +14,7 @@ namespace {
 // the kernel passes over them; each panel is read once for all of them.
 constexpr int64_t kBlockRows = 48;
 
-// The window that both ops describe, at the same place in their parameters.
+// The windows of either convolution: their parameters lie at the same places.
 struct Geometry {
   int64_t kernel[2];
   int64_t stride[2];
@@ -22,13 +22,14 @@ struct Geometry {
   int64_t dilation[2];
 };
 
-Geometry geometry_of(const HostCall& call, size_t kernel0) {
+Geometry geometry_of(const HostCall& call) {
+  using namespace params::conv_2d_nhwc;
   Geometry g{};
   for (size_t i = 0; i < 2; ++i) {
-    g.kernel[i] = call.ints[kernel0 + i];
-    g.stride[i] = call.ints[kernel0 + 2 + i];
-    g.padding[i] = call.ints[kernel0 + 4 + i];
-    g.dilation[i] = call.ints[kernel0 + 6 + i];
+    g.kernel[i] = call.ints[kKernel0 + i];
+    g.stride[i] = call.ints[kStride0 + i];
+    g.padding[i] = call.ints[kPadding0 + i];
+    g.dilation[i] = call.ints[kDilation0 + i];
   }
   return g;
 }
@@ -68,11 +69,12 @@ KernelType kernel_type(const ggml_tensor& kernel) {
   return kernel.type == GGML_TYPE_F16 ? KernelType::F16 : KernelType::BF16;
 }
 
-void convolve(const HostTask& task, const Geometry& g, void (*run)(const ConvBlock&)) {
+void convolve(const HostTask& task, void (*run)(const ConvBlock&)) {
+  const Geometry g = geometry_of(task.call);
   const ggml_tensor& x = task.operand(1);
   const int64_t c_out = task.result->ne[0];
-  const float min = task.call.floats[0];
-  const float max = task.call.floats[1];
+  const float min = task.call.floats[params::conv_2d_nhwc::kMin];
+  const float max = task.call.floats[params::conv_2d_nhwc::kMax];
   const float* const residual = optional_data(task.result->src[3]);
   const ggml_tensor& kernel = task.operand(0);
   const std::vector<float> zeros(static_cast<size_t>(x.ne[0]));
@@ -107,14 +109,9 @@ void convolve(const HostTask& task, const Geometry& g, void (*run)(const ConvBlo
 
 }  // namespace
 
-void host_conv_2d(const HostTask& task) {
-  convolve(task, geometry_of(task.call, params::conv_2d_nhwc::kKernel0), image_kernels().conv);
-}
+void host_conv_2d(const HostTask& task) { convolve(task, image_kernels().conv); }
 
-void host_conv_2d_dw(const HostTask& task) {
-  convolve(task, geometry_of(task.call, params::conv_2d_dw_nhwc::kKernel0),
-           image_kernels().conv_dw);
-}
+void host_conv_2d_dw(const HostTask& task) { convolve(task, image_kernels().conv_dw); }
 
 void host_pool_2d(const HostTask& task) {
   using namespace params::pool_2d_nhwc;

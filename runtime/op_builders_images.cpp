@@ -7,52 +7,63 @@
 namespace executorch_ggml {
 namespace {
 
-// Where the parameters of a window start.
-struct WindowParams {
-  size_t kernel0;
-  size_t stride0;
-  size_t padding0;
-  size_t dilation0;
-  size_t after0;
+// Both convolutions have these parameters at the same places.
+namespace conv = params::conv_2d_nhwc;
+static_assert(conv::kKernel0 == params::conv_2d_dw_nhwc::kKernel0 &&
+              conv::kAfter1 == params::conv_2d_dw_nhwc::kAfter1 &&
+              conv::kMax == params::conv_2d_dw_nhwc::kMax);
+
+// Along one axis.
+struct AxisWindow {
+  int64_t kernel;
+  int64_t stride;
+  int64_t padding;
+  int64_t after;  // padding behind the image
+  int64_t dilation;
 };
 
-bool expect_windows(OpContext& op, const ggml_tensor& x, const WindowParams& at) {
-  const std::array<int64_t, 4> ne = op.declared();
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t kernel = op.dim(at.kernel0 + i);
-    const int64_t stride = op.dim(at.stride0 + i);
-    const int64_t padding = op.dim(at.padding0 + i);
-    const int64_t dilation = op.dim(at.dilation0 + i);
-    const int64_t after = op.dim(at.after0 + i);
-    if (!op.expect(kernel > 0 && stride > 0 && padding >= 0 && dilation > 0 && after >= 0,
-                   "kernel, stride and dilation must be positive, padding not negative")) {
-      return false;
-    }
-    const int64_t room =
-        x.ne[i + 1] + padding + after - saturating_product(dilation, kernel - 1) - 1;
-    if (!op.expect(room >= 0 && room / stride + 1 == ne[i + 1],
+// Whether windows along width (axis 0) or height (axis 1) give the declared result.
+bool expect_window(OpContext& op, const ggml_tensor& x, size_t axis, const AxisWindow& w) {
+  if (!op.expect(w.kernel > 0 && w.stride > 0 && w.padding >= 0 && w.dilation > 0 && w.after >= 0,
+                 "kernel, stride and dilation must be positive, padding not negative")) {
+    return false;
+  }
+  const int64_t room =
+      x.ne[axis + 1] + w.padding + w.after - saturating_product(w.dilation, w.kernel - 1) - 1;
+  return op.expect(room >= 0 && room / w.stride + 1 == op.declared()[axis + 1],
                    "a window of %lld over %s does not give the declared result",
-                   static_cast<long long>(kernel), describe(x).c_str())) {
+                   static_cast<long long>(w.kernel), describe(x).c_str());
+}
+
+bool expect_conv_windows(OpContext& op, const ggml_tensor& x) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (!expect_window(op, x, i,
+                       {.kernel = op.dim(conv::kKernel0 + i),
+                        .stride = op.dim(conv::kStride0 + i),
+                        .padding = op.dim(conv::kPadding0 + i),
+                        .after = op.dim(conv::kAfter0 + i),
+                        .dilation = op.dim(conv::kDilation0 + i)})) {
       return false;
     }
   }
-  return op.expect(x.ne[3] == ne[3], "%s does not give the declared result", describe(x).c_str());
+  return op.expect(x.ne[3] == op.declared()[3], "%s does not give the declared result",
+                   describe(x).c_str());
 }
 
 bool has_extents(const ggml_tensor& t, const std::array<int64_t, 4>& ne) {
   return t.ne[0] == ne[0] && t.ne[1] == ne[1] && t.ne[2] == ne[2] && t.ne[3] == ne[3];
 }
 
-ggml_tensor* convolution(OpContext& op, HostKernel run, const WindowParams& at,
-                         const std::array<int64_t, 4>& kernel_ne) {
+ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t, 4>& kernel_ne) {
   const std::array<int64_t, 4> ne = op.declared();
   std::array<ggml_tensor*, 4> operands = {op.in(0), op.in(1), op.in(2), op.in(3)};
-  if (run == host_conv_2d && !op.expect_type(0, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16})) {
+  const bool takes_halves = run == host_conv_2d;
+  if (takes_halves && !op.expect_type(0, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16})) {
     return nullptr;
   }
   for (size_t i = 0; i < operands.size(); ++i) {
-    const bool any_type = i == 0 && run == host_conv_2d;
-    if (operands[i] != nullptr && ((!any_type && !op.expect_f32(i)) || !op.expect_contiguous(i))) {
+    if (operands[i] != nullptr &&
+        (!((i == 0 && takes_halves) || op.expect_f32(i)) || !op.expect_contiguous(i))) {
       return nullptr;
     }
   }
@@ -60,7 +71,7 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const WindowParams& at,
   const ggml_tensor& x = *operands[1];
   if (!op.expect(has_extents(kernel, kernel_ne), "kernel %s does not fit %s",
                  describe(kernel).c_str(), describe(x).c_str()) ||
-      !expect_windows(op, x, at) ||
+      !expect_conv_windows(op, x) ||
       !op.expect(operands[2] == nullptr || has_extents(*operands[2], {ne[0], 1, 1, 1}),
                  "the bias must have one element for each of %lld channels",
                  static_cast<long long>(ne[0])) ||
@@ -69,39 +80,36 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const WindowParams& at,
     return nullptr;
   }
   HostParams params;
-  for (size_t i = 0; i <= at.after0 + 1; ++i) {
+  for (size_t i = conv::kKernel0; i <= conv::kAfter1; ++i) {
     params.ints.push_back(op.dim(i));
   }
-  params.floats = {op.param(0), op.param(1)};
+  params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
   return op.host_op(run, GGML_TYPE_F32, ne, operands, std::move(params));
 }
 
 }  // namespace
 
 ggml_tensor* build_conv_2d_nhwc(OpContext& op) {
-  using namespace params::conv_2d_nhwc;
-  const int64_t channels = op.dim(kChannels);
-  const int64_t taps = saturating_product(op.dim(kKernel0), op.dim(kKernel1));
+  const int64_t channels = op.dim(conv::kChannels);
+  const int64_t taps = saturating_product(op.dim(conv::kKernel0), op.dim(conv::kKernel1));
   if (!op.expect(channels == op.declared()[0], "%lld channels do not give the declared result",
                  static_cast<long long>(channels))) {
     return nullptr;
   }
   const std::array<int64_t, 4> packed = {kPanel, saturating_product(taps, op.in(1)->ne[0]),
                                          (channels + kPanel - 1) / kPanel, 1};
-  return convolution(op, host_conv_2d, {kKernel0, kStride0, kPadding0, kDilation0, kAfter0},
-                     packed);
+  return convolution(op, host_conv_2d, packed);
 }
 
 ggml_tensor* build_conv_2d_dw_nhwc(OpContext& op) {
-  using namespace params::conv_2d_dw_nhwc;
   const int64_t channels = op.in(1)->ne[0];
   if (!op.expect(channels == op.declared()[0], "%lld channels do not give the declared result",
                  static_cast<long long>(channels))) {
     return nullptr;
   }
-  const std::array<int64_t, 4> kernel = {channels, op.dim(kKernel0), op.dim(kKernel1), 1};
-  return convolution(op, host_conv_2d_dw, {kKernel0, kStride0, kPadding0, kDilation0, kAfter0},
-                     kernel);
+  const std::array<int64_t, 4> kernel = {channels, op.dim(conv::kKernel0), op.dim(conv::kKernel1),
+                                         1};
+  return convolution(op, host_conv_2d_dw, kernel);
 }
 
 ggml_tensor* build_pool_2d_nhwc(OpContext& op) {
@@ -118,17 +126,13 @@ ggml_tensor* build_pool_2d_nhwc(OpContext& op) {
   }
   HostParams params = {.ints = {kind}};
   for (size_t i = 0; i < 2; ++i) {
-    const int64_t kernel = op.dim(kKernel0 + i);
-    const int64_t stride = op.dim(kStride0 + i);
     const int64_t padding = op.dim(kPadding0 + i);
-    if (!op.expect(kernel > 0 && stride > 0 && padding >= 0,
-                   "kernel and stride must be positive, padding not negative")) {
-      return nullptr;
-    }
-    const int64_t room = x->ne[i + 1] + 2 * padding - kernel;
-    if (!op.expect(room >= 0 && room / stride + 1 == ne[i + 1],
-                   "a window of %lld over %s does not give the declared result",
-                   static_cast<long long>(kernel), describe(*x).c_str())) {
+    if (!expect_window(op, *x, i,
+                       {.kernel = op.dim(kKernel0 + i),
+                        .stride = op.dim(kStride0 + i),
+                        .padding = padding,
+                        .after = padding,
+                        .dilation = 1})) {
       return nullptr;
     }
   }

@@ -21,7 +21,7 @@ import torch
 from executorch_ggml.ir.enums import Pool
 from executorch_ggml.ir.graph import Call, Graph, Value, ValueKind
 from executorch_ggml.ir.reference_images import packed_kernel
-from executorch_ggml.ir.types import Dim, DType, dims_equal, product, simplify_dim
+from executorch_ggml.ir.types import Dim, DType, dims_equal, extents_equal, product, simplify_dim
 from executorch_ggml.ir.verify import storage_root
 
 #: A weight that holds a function of another's contents; None if those are not known.
@@ -160,7 +160,7 @@ class _Rewriter:
         twin = None if source is None else self._twins.get(source)
         if twin is None or source is None:
             return None
-        if name in _UNARY and len(call.inputs) == 1:
+        if name in _UNARY:
             return Twin(self._call(name, twin.value, **call.params), twin.axes)
         if name == "cont":
             return self._copied(call, twin)
@@ -229,17 +229,15 @@ class _Rewriter:
         return Twin(self._reshape(result, (kernel.ne[3], *positions)), _NHWC)
 
     def _two_operands(self, call: Call) -> Twin | None:
-        a, b = call.inputs[:2]
+        a, b = call.inputs
         assert a is not None
         assert b is not None
         twin = self._twins.get(a)
         if twin is None and (call.outputs[0] in self._wanted or call.op.name == "concat"):
             twin = self._twins.get(b)
-        if twin is None or len(call.inputs) != 2 or a.type.dtype is DType.FROM_FILE:
+        if twin is None or DType.FROM_FILE in (a.type.dtype, b.type.dtype):
             return None
-        if DType.FROM_FILE in (a.type.dtype, b.type.dtype):
-            return None
-        if call.op.name == "host_binary" and not _all_equal(a.ne, call.outputs[0].ne):
+        if call.op.name == "host_binary" and not extents_equal(a.ne, call.outputs[0].ne):
             return None  # its first operand broadcasts as well
         params = dict(call.params)
         if call.op.name == "concat":
@@ -345,10 +343,6 @@ def _channels_innermost(kernel: torch.Tensor) -> torch.Tensor:
 
 def _in_panels(kernel: torch.Tensor) -> torch.Tensor:
     return packed_kernel(kernel.float())
-
-
-def _all_equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    return all(dims_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _same_order(ne: Sequence[Dim], axes: Sequence[int]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from executorch_ggml.ir.enums import Unary
 from executorch_ggml.ir.graph import Call, Graph, Value, ValueKind
-from executorch_ggml.ir.types import DType, dims_equal
+from executorch_ggml.ir.types import DType, extents_equal
 from executorch_ggml.ir.verify import storage_root
 
 _CONVOLUTIONS: Final = ("conv_2d_nhwc", "conv_2d_dw_nhwc")
@@ -91,14 +91,10 @@ def _change(conv: Call, call: Call) -> tuple[list[Value | None], dict[str, Any]]
         return None
     if not other.type.is_contiguous or inputs[_RESIDUAL] is not None:
         return None
-    if _fits(other, (result.ne[0], 1, 1, 1)) and a is result and inputs[_BIAS] is None:
+    if extents_equal(other.ne, (result.ne[0], 1, 1, 1)) and a is result and inputs[_BIAS] is None:
         inputs[_BIAS] = other
         return inputs, {}
-    if _fits(other, result.ne):
+    if extents_equal(other.ne, result.ne):
         inputs[_RESIDUAL] = other
         return inputs, {}
     return None
-
-
-def _fits(value: Value, ne: Any) -> bool:
-    return all(dims_equal(a, b) for a, b in zip(value.ne, ne, strict=True))

@@ -7,13 +7,14 @@ from torch import Tensor
 
 from executorch_ggml.ir.reference import Context, Inputs, Params, operand
 from executorch_ggml.ir.reference import pool_2d as pool_2d_planes
+from executorch_ggml.ir.shape_rules_images import PANEL
 
 
-def packed_kernel(kernel: Tensor, panel: int = 16) -> Tensor:
-    """A kernel ``[c_out, c_in, kh, kw]`` as ``[panels, kh * kw * c_in, panel]``."""
+def packed_kernel(kernel: Tensor) -> Tensor:
+    """A kernel ``[c_out, c_in, kh, kw]`` as ``[panels, kh * kw * c_in, PANEL]``."""
     rows = kernel.permute(2, 3, 1, 0).reshape(-1, kernel.shape[0])
-    filled = F.pad(rows, (0, -rows.shape[1] % panel))
-    return filled.reshape(rows.shape[0], -1, panel).permute(1, 0, 2).contiguous()
+    filled = F.pad(rows, (0, -rows.shape[1] % PANEL))
+    return filled.reshape(rows.shape[0], -1, PANEL).permute(1, 0, 2).contiguous()
 
 
 def _planes(x: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from executorch_ggml.ir.graph import (
 )
 from executorch_ggml.ir.opset import OPS_BY_CODE, OPSET_VERSION, OpDef, Param, ParamKind
 from executorch_ggml.ir.symexpr import Expr, ExprOp, ExprTable, dims_of
-from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, dims_equal
+from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, extents_equal
 
 __all__ = ["ABSENT", "FILE_IDENTIFIER", "KNOWN_FEATURES", "from_bytes", "to_bytes"]
 
@@ -328,7 +328,7 @@ class _GraphReader:
             raise IRError(f"{op.name}: {len(outputs)} outputs, expected {len(types)}")
         for index, inferred in zip(outputs, types, strict=True):
             declared = self._declared(index)
-            same = all(dims_equal(a, b) for a, b in zip(declared.ne, inferred.ne, strict=True))
+            same = extents_equal(declared.ne, inferred.ne)
             if declared.dtype != inferred.dtype or not same:
                 raise IRError(f"{op.name}: the file says {declared}, the op gives {inferred}")
             self._define(index, Value(inferred, ValueKind.RESULT, call))

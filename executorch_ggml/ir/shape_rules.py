@@ -18,6 +18,7 @@ from executorch_ggml.ir.types import (
     TensorType,
     as_extents,
     dims_equal,
+    extents_equal,
     simplify_dim,
 )
 
@@ -212,7 +213,7 @@ def assign(types: Types, params: Params) -> tuple[TensorType, ...]:
     state = operand(types, 0, "state")
     x = operand(types, 1, "x")
     require(
-        all(dims_equal(s, n) for s, n in zip(state.ne, x.ne, strict=True)),
+        extents_equal(state.ne, x.ne),
         f"{describe(x)} does not fit state {describe(state)}",
     )
     return (state,)
@@ -254,7 +255,7 @@ def glu(types: Types, params: Params) -> tuple[TensorType, ...]:
         require_dtype(t, name, DType.F32)
         require_rows(t, name)
     require(
-        all(dims_equal(x, y) for x, y in zip(a.ne, b.ne, strict=True)),
+        extents_equal(a.ne, b.ne),
         f"{describe(a)} and {describe(b)} differ",
     )
     return (a.with_dtype(DType.F32),)

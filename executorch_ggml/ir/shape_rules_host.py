@@ -28,7 +28,15 @@ from executorch_ggml.ir.shape_rules import (
     require_contiguous,
     require_dtype,
 )
-from executorch_ggml.ir.types import Dim, DType, IRError, TensorType, dims_equal, simplify_dim
+from executorch_ggml.ir.types import (
+    Dim,
+    DType,
+    IRError,
+    TensorType,
+    dims_equal,
+    extents_equal,
+    simplify_dim,
+)
 
 _VALUES = (DType.F32, DType.I32)
 
@@ -251,7 +259,7 @@ def host_recurrent(types: Types, params: Params) -> tuple[TensorType, ...]:
         (bias, (wide, 1, 1, 1)),
         (state, (size, kind.n_states, batch, 1)),
     )
-    fits = all(dims_equal(a, b) for t, ne in expected for a, b in zip(t.ne, ne, strict=True))
+    fits = all(extents_equal(t.ne, ne) for t, ne in expected)
     require(fits, f"{', '.join(map(describe, (gates, weights, bias, state)))} are no {kind.name}")
     rows = simplify_dim(steps + kind.n_states - 1)
     return (TensorType.contiguous(DType.F32, [size, rows, batch, 1]),)

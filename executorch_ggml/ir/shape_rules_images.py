@@ -12,7 +12,7 @@ from executorch_ggml.ir.shape_rules import (
     require_contiguous,
     require_dtype,
 )
-from executorch_ggml.ir.types import Dim, DType, TensorType, dims_equal, simplify_dim
+from executorch_ggml.ir.types import Dim, DType, TensorType, extents_equal, simplify_dim
 
 #: Output channels of a packed kernel lie in panels of this many, the last filled with zeros.
 PANEL = 16
@@ -31,7 +31,7 @@ def conv_2d_nhwc(types: Types, params: Params) -> tuple[TensorType, ...]:
     require(channels > 0, "channels must be positive")
     packed = (PANEL, simplify_dim(x.ne[0] * _taps(params)), -(-channels // PANEL), 1)
     require(
-        all(dims_equal(a, b) for a, b in zip(kernel.ne, packed, strict=True)),
+        extents_equal(kernel.ne, packed),
         f"kernel {describe(kernel)} does not fit {describe(x)}",
     )
     return (_result(types, params, x, channels),)
@@ -43,7 +43,7 @@ def conv_2d_dw_nhwc(types: Types, params: Params) -> tuple[TensorType, ...]:
     x = _floats(types, 1, "x")
     expected = (x.ne[0], params["kernel0"], params["kernel1"], 1)
     require(
-        all(dims_equal(a, b) for a, b in zip(kernel.ne, expected, strict=True)),
+        extents_equal(kernel.ne, expected),
         f"depthwise kernel {describe(kernel)} does not fit {describe(x)}",
     )
     return (_result(types, params, x, x.ne[0]),)
@@ -86,13 +86,13 @@ def _result(types: Types, params: Params, x: TensorType, channels: Dim) -> Tenso
     if len(types) > 2 and types[2] is not None:
         bias = _floats(types, 2, "bias")
         require(
-            all(dims_equal(a, b) for a, b in zip(bias.ne, (channels, 1, 1, 1), strict=True)),
+            extents_equal(bias.ne, (channels, 1, 1, 1)),
             f"bias {describe(bias)} does not fit {describe(result)}",
         )
     if len(types) > 3 and types[3] is not None:
         residual = _floats(types, 3, "residual")
         require(
-            all(dims_equal(a, b) for a, b in zip(residual.ne, result.ne, strict=True)),
+            extents_equal(residual.ne, result.ne),
             f"residual {describe(residual)} does not fit {describe(result)}",
         )
     return result

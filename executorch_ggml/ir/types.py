@@ -149,6 +149,11 @@ def dims_equal(a: Dim, b: Dim) -> bool:
         return False
 
 
+def extents_equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether there are as many of both, and each is equal as in :func:`dims_equal`."""
+    return len(a) == len(b) and all(map(dims_equal, a, b))
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     result: Dim = 1
     for dim in dims:

@@ -30,6 +30,7 @@ from executorch_ggml.ir.types import (
     TensorType,
     contiguous_strides,
     dims_equal,
+    extents_equal,
     product,
     simplify_dim,
 )
@@ -296,7 +297,7 @@ class LoweringContext:
         """Wrap a value as the result of ``node``; its extents must be the node's shape."""
         shape = self.output_shape(node)
         expected = extents_of(shape)
-        if not all(dims_equal(a, b) for a, b in zip(expected, value.ne, strict=True)):
+        if not extents_equal(expected, value.ne):
             raise AssertionError(
                 f"{node.name}: lowered to ne {value.ne}, but its shape {shape} is ne {expected}"
             )
@@ -327,7 +328,7 @@ class LoweringContext:
     def reshape(self, value: Value, shape: Sequence[Dim]) -> Value:
         """Row-major reshape to a torch shape."""
         ne = extents_of(shape)
-        if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
+        if extents_equal(ne, value.ne):
             return value
         kept = self._reshape_view(value, ne)
         if kept is not None:
@@ -504,7 +505,7 @@ class LoweringContext:
         if len(shape) > MAX_RANK:
             return self._broadcast_dim_by_dim(tensor, shape)
         value = tensor.value
-        if all(dims_equal(a, b) for a, b in zip(ne, value.ne, strict=True)):
+        if extents_equal(ne, value.ne):
             return value
         return self.call("repeat", self.rows(value), **_named("ne", ne))
 

@@ -15,7 +15,7 @@ from torch import fx
 from executorch_ggml.ir.enums import Unary
 from executorch_ggml.ir.graph import Value
 from executorch_ggml.ir.shape_rules import can_repeat
-from executorch_ggml.ir.types import Dim, DType, dims_equal
+from executorch_ggml.ir.types import Dim, DType, dims_equal, extents_equal
 from executorch_ggml.lowering.constructors import filled
 from executorch_ggml.lowering.context import FLOATS, LoweringContext, Tensor
 from executorch_ggml.lowering.host import converted, held, integer
@@ -102,10 +102,7 @@ def common_dtype(a: object, b: object) -> torch.dtype:
 def has_shape(arg: object, shape: Sequence[Dim]) -> bool:
     if not isinstance(arg, fx.Node):
         return False
-    found = LoweringContext.output_shape(arg)
-    return len(found) == len(shape) and all(
-        dims_equal(a, b) for a, b in zip(found, shape, strict=True)
-    )
+    return extents_equal(LoweringContext.output_shape(arg), shape)
 
 
 # --- calls ------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from executorch_ggml.ir.graph import Call, Graph, Value, ValueKind
+from executorch_ggml.ir.reference import torch_dtype
 from executorch_ggml.ir.types import DType
 
 _PRODUCTS: Final = ("mul_mat", "conv_2d_nhwc")
-_HALVES: Final = {DType.F16: torch.float16, DType.BF16: torch.bfloat16}
 
 
 class WeightContents(Protocol):
@@ -73,7 +73,7 @@ def _narrowed(
             graph, weight, torch.from_numpy(np.ascontiguousarray(blocks)), dtype
         )
     half = DType.BF16 if dtype is DType.BF16 else DType.F16
-    values = tensor.to(_HALVES[half])
+    values = tensor.to(torch_dtype(half))
     if not bool(torch.isfinite(values).all()):
         return None
     return contents.replaced(graph, weight, values, half)

@@ -22,41 +22,55 @@ using Vec = float __attribute__((vector_size(kWidth * sizeof(float)), aligned(4)
 
 #define EG_INLINE inline __attribute__((always_inline))
 
-EG_INLINE Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
-EG_INLINE void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+// Channels are taken a vector at a time, those that do not fill one by themselves. (A vector
+// type as a template argument would lose its attributes.)
+struct Wide {
+  using Value = Vec;
+  static constexpr int kChannels = kWidth;
+};
+struct Single {
+  using Value = float;
+  static constexpr int kChannels = 1;
+};
 
-// A NaN stays, as in torch.
-EG_INLINE Vec clamped(Vec v, const Epilogue& e) {
-  const Vec low = Vec{} + e.min;
-  const Vec high = Vec{} + e.max;
-  v = v < low ? low : v;
-  return v > high ? high : v;
+template <typename Lane>
+EG_INLINE typename Lane::Value& lane_at(float* p) {
+  return *reinterpret_cast<typename Lane::Value*>(p);
 }
 
-EG_INLINE float clamped(float v, const Epilogue& e) {
-  v = v < e.min ? e.min : v;
-  return v > e.max ? e.max : v;
+template <typename Lane>
+EG_INLINE const typename Lane::Value& lane_at(const float* p) {
+  return *reinterpret_cast<const typename Lane::Value*>(p);
+}
+
+template <typename Run>
+EG_INLINE void for_all_channels(int64_t channels, Run run) {
+  int64_t c = 0;
+  for (; c + kWidth <= channels; c += kWidth) {
+    run(Wide{}, c);
+  }
+  for (; c < channels; ++c) {
+    run(Single{}, c);
+  }
 }
 
 // `at`: the place in the result; `c`: the first channel.
-EG_INLINE void finish(Vec v, const Epilogue& e, float* out, int64_t at, int64_t c) {
+template <typename Lane>
+EG_INLINE void finish(typename Lane::Value v, const Epilogue& e, float* out, int64_t at,
+                      int64_t c) {
   if (e.bias != nullptr) {
-    v += load(e.bias + c);
+    v += lane_at<Lane>(e.bias + c);
   }
   if (e.residual != nullptr) {
-    v += load(e.residual + at);
+    v += lane_at<Lane>(e.residual + at);
   }
-  store(out + at, e.clamps ? clamped(v, e) : v);
-}
-
-EG_INLINE void finish(float v, const Epilogue& e, float* out, int64_t at, int64_t c) {
-  if (e.bias != nullptr) {
-    v += e.bias[c];
+  if (e.clamps) {  // a NaN stays, as in torch
+    const typename Lane::Value low = typename Lane::Value{} + e.min;
+    const typename Lane::Value high = typename Lane::Value{} + e.max;
+    v = v < low ? low : v;
+    v = v > high ? high : v;
   }
-  if (e.residual != nullptr) {
-    v += e.residual[at];
-  }
-  out[at] = e.clamps ? clamped(v, e) : v;
+  lane_at<Lane>(out + at) = v;
 }
 
 // `Rows` positions from `row` times `Panels` panels from `panel`.
@@ -75,7 +89,7 @@ void tile(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
       Vec weights[size_t{kSums}];
 #pragma GCC unroll 8
       for (int v = 0; v < kSums; ++v) {
-        weights[v] = load(w + v / kVecs * depth * kPanel + v % kVecs * kWidth);
+        weights[v] = lane_at<Wide>(w + v / kVecs * depth * kPanel + v % kVecs * kWidth);
       }
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
@@ -95,11 +109,11 @@ void tile(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
       const int64_t c = panel * kPanel + v * kWidth;
       const int64_t at = (row + r) * b.c_out + c;
       if (c + kWidth <= b.c_out) {
-        finish(sums[r][v], b.epilogue, b.out, at, c);
+        finish<Wide>(sums[r][v], b.epilogue, b.out, at, c);
         continue;
       }
       for (int64_t i = 0; c + i < b.c_out; ++i) {
-        finish(sums[r][v][i], b.epilogue, b.out, at + i, c + i);
+        finish<Single>(sums[r][v][i], b.epilogue, b.out, at + i, c + i);
       }
     }
   }
@@ -176,19 +190,19 @@ void conv(const ConvBlock& b) {
 
 // --- depthwise ------------------------------------------------------------------------------
 
-// `Rows` positions from `row`, `Vecs` vectors of channels from `c`.
-template <int Rows, int Vecs>
+// `Rows` positions from `row`, `Lanes` lanes of channels from `c`.
+template <typename Lane, int Rows, int Lanes>
 void dw_tile(const ConvBlock& b, int64_t row, int64_t c) {
-  Vec sums[size_t{Rows}][size_t{Vecs}] = {};
+  typename Lane::Value sums[size_t{Rows}][size_t{Lanes}] = {};
   const float* w = static_cast<const float*>(b.kernel) + c;
   for (int64_t tap = 0; tap < b.n_taps; ++tap) {
     const float* const* x = b.taps + tap * b.n_rows + row;
 #pragma GCC unroll 4
-    for (int v = 0; v < Vecs; ++v) {
-      const Vec weights = load(w + v * kWidth);
+    for (int v = 0; v < Lanes; ++v) {
+      const typename Lane::Value weights = lane_at<Lane>(w + v * Lane::kChannels);
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r) {
-        sums[r][v] += weights * load(x[r] + c + v * kWidth);
+        sums[r][v] += weights * lane_at<Lane>(x[r] + c + v * Lane::kChannels);
       }
     }
     w += b.c_out;
@@ -196,9 +210,9 @@ void dw_tile(const ConvBlock& b, int64_t row, int64_t c) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vecs; ++v) {
-      const int64_t channel = c + v * kWidth;
-      finish(sums[r][v], b.epilogue, b.out, (row + r) * b.c_out + channel, channel);
+    for (int v = 0; v < Lanes; ++v) {
+      const int64_t channel = c + v * Lane::kChannels;
+      finish<Lane>(sums[r][v], b.epilogue, b.out, (row + r) * b.c_out + channel, channel);
     }
   }
 }
@@ -207,20 +221,13 @@ template <int Rows>
 void dw_rows(const ConvBlock& b, int64_t row) {
   int64_t c = 0;
   for (; c + 2 * kWidth <= b.c_out; c += 2 * kWidth) {
-    dw_tile<Rows, 2>(b, row, c);
+    dw_tile<Wide, Rows, 2>(b, row, c);
   }
   for (; c + kWidth <= b.c_out; c += kWidth) {
-    dw_tile<Rows, 1>(b, row, c);
+    dw_tile<Wide, Rows, 1>(b, row, c);
   }
   for (; c < b.c_out; ++c) {
-    for (int r = 0; r < Rows; ++r) {
-      float sum = 0;
-      for (int64_t tap = 0; tap < b.n_taps; ++tap) {
-        sum += static_cast<const float*>(b.kernel)[tap * b.c_out + c] *
-               b.taps[tap * b.n_rows + row + r][c];
-      }
-      finish(sum, b.epilogue, b.out, (row + r) * b.c_out + c, c);
-    }
+    dw_tile<Single, Rows, 1>(b, row, c);
   }
 }
 
@@ -236,32 +243,19 @@ void conv_dw(const ConvBlock& b) {
 
 // --- pooling --------------------------------------------------------------------------------
 
-// The last NaN stays, as in torch.
-EG_INLINE Vec larger(Vec x, Vec best) { return (x > best) | (x != x) ? x : best; }
-EG_INLINE float larger(float x, float best) { return x > best || x != x ? x : best; }
-
 void max_pool(const PoolWindow& p) {
-  for (int64_t c = 0; c < p.channels;) {
-    const bool whole = c + kWidth <= p.channels;
-    Vec best = Vec{} - __builtin_inff();
-    float one = -__builtin_inff();
+  for_all_channels(p.channels, [&p](auto lane, int64_t c) {
+    using Lane = decltype(lane);
+    typename Lane::Value best = typename Lane::Value{} - __builtin_inff();
     for (int64_t y = 0; y < p.n_y; ++y) {
       const float* x = p.x + y * p.row_stride + c;
       for (int64_t i = 0; i < p.n_x; ++i, x += p.channels) {
-        if (whole) {
-          best = larger(load(x), best);
-        } else {
-          one = larger(*x, one);
-        }
+        const typename Lane::Value found = lane_at<Lane>(x);
+        best = (found > best) | (found != found) ? found : best;  // the last NaN, as in torch
       }
     }
-    if (whole) {
-      store(p.out + c, best);
-    } else {
-      p.out[c] = one;
-    }
-    c += whole ? kWidth : 1;
-  }
+    lane_at<Lane>(p.out + c) = best;
+  });
 }
 
 // Elements are summed in runs of this many, and the runs after that: fewer roundings than in
@@ -269,34 +263,22 @@ void max_pool(const PoolWindow& p) {
 constexpr int64_t kRun = 64;
 
 void avg_pool(const PoolWindow& p) {
-  for (int64_t c = 0; c < p.channels;) {
-    const bool whole = c + kWidth <= p.channels;
-    Vec total{};
-    float one = 0;
+  for_all_channels(p.channels, [&p](auto lane, int64_t c) {
+    using Lane = decltype(lane);
+    typename Lane::Value total{};
     for (int64_t y = 0; y < p.n_y; ++y) {
       const float* x = p.x + y * p.row_stride + c;
       for (int64_t i = 0; i < p.n_x;) {
         const int64_t end = i + kRun < p.n_x ? i + kRun : p.n_x;
-        Vec run{};
-        float one_run = 0;
+        typename Lane::Value run{};
         for (; i < end; ++i, x += p.channels) {
-          if (whole) {
-            run += load(x);
-          } else {
-            one_run += *x;
-          }
+          run += lane_at<Lane>(x);
         }
         total += run;
-        one += one_run;
       }
     }
-    if (whole) {
-      store(p.out + c, total / p.divisor);
-    } else {
-      p.out[c] = one / p.divisor;
-    }
-    c += whole ? kWidth : 1;
-  }
+    lane_at<Lane>(p.out + c) = total / p.divisor;
+  });
 }
 
 #define EG_TEXT_OF(x) #x
