@@ -1,0 +1,57 @@
+// Attention over cached keys and values, and over keys and values of any strides.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ggml.h"
+
+namespace executorch_ggml {
+
+// Queries [first_token, first_token + n_tokens) of the `n_heads` query heads that share one head
+// of keys and values (GQA: each key is read once for all of them).
+//
+// out = softmax(softcap(scale * q k) + mask) v, computed in F32 with a running maximum.
+// A query that sees no key (a mask of -inf alone) gives zeros. NaN stays NaN.
+struct AttentionTask {
+  const float* q;  // of the first query and head; elements adjacent
+  size_t q_token_stride;
+  size_t q_head_stride;  // bytes
+  const void* k;         // key 0 of the head; elements adjacent
+  const void* v;
+  size_t k_stride;  // bytes from one position to the next
+  size_t v_stride;
+  ggml_type k_type;  // F32, F16 or Q8_0
+  ggml_type v_type;
+  int64_t k_dim;  // elements of a key
+  int64_t v_dim;
+  int64_t n_kv;
+  const ggml_fp16_t* mask;  // of the first query: [n_tokens][mask_stride]; null: all are seen
+  const float* mask_f32;    // the same in F32; at most one of the two is given
+  int64_t mask_stride;      // elements
+  float scale;
+  float softcap;  // 0: none
+  float* out;     // of the first query and head
+  size_t out_token_stride;
+  size_t out_head_stride;  // bytes
+  int64_t n_tokens;
+  int64_t n_heads;
+  void* scratch;  // scratch_size() bytes of this thread alone, aligned to 64
+};
+
+// Queries are shared out in blocks of this many, the last one excepted.
+inline constexpr int64_t kQueryBlock = 32;
+
+struct AttentionKernels {
+  const char* isa;
+  bool (*supports)(ggml_type k_type, ggml_type v_type, int64_t k_dim, int64_t v_dim);
+  void (*attend)(const AttentionTask& task);
+  // For tasks of at most kQueryBlock queries.
+  size_t (*scratch_size)(int64_t k_dim, int64_t v_dim, int64_t n_heads);
+};
+
+// As for matmul_kernels(); the environment variable is GGML_ATTENTION_KERNELS.
+const AttentionKernels* attention_kernels();
+const AttentionKernels* attention_kernels_named(const char* isa);
+
+}  // namespace executorch_ggml
