@@ -1,8 +1,9 @@
 // benchmark_llm MODEL.pte --gguf FILE --n-decode N --prompt-len P
 //
 // Measures a language model as llama-bench does: after a warm-up, a prompt of P tokens
-// in as few calls as possible (prefill), then N single tokens after it (decode). Tokens
-// are made up and nothing is sampled, so only the model's own time counts.
+// in as few calls as possible (prefill), then N single tokens after it (decode). With a
+// depth the cache already holds that many positions, which are filled once and not timed.
+// Tokens are made up and nothing is sampled, so only the model's own time counts.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -32,9 +33,12 @@ struct Options {
   ModelArgs model;
   int64_t prompt_tokens = 5;
   int64_t decode_tokens = 128;
+  int64_t depth = 0;  // positions of the cache before the prompt
   int64_t repeat = 3;
   bool no_warmup = false;
   bool json = false;
+
+  int64_t positions() const { return depth + prompt_tokens + decode_tokens; }
 };
 
 struct Measurements {
@@ -68,9 +72,12 @@ class Benchmark {
       : options_(options),
         model_(model),
         start_(start),
-        tokens_(make_tokens(options.prompt_tokens + options.decode_tokens, model.vocab_size())) {}
+        tokens_(make_tokens(options.positions(), model.vocab_size())) {}
 
   RunnerStatus run(Measurements& out) {
+    if (RunnerStatus status = fill(); !status.ok()) {
+      return status;
+    }
     if (!options_.no_warmup) {
       std::fprintf(stderr, "warming up ...\n");
       Measurements discarded;
@@ -89,11 +96,23 @@ class Benchmark {
   }
 
  private:
+  // Puts the first `depth` tokens into the cache, where every run begins.
+  RunnerStatus fill() {
+    if (options_.depth == 0) {
+      return {};
+    }
+    std::fprintf(stderr, "filling %" PRId64 " positions ...\n", options_.depth);
+    std::span<const float> logits;
+    return model_.run(std::span<const int32_t>(tokens_).first(static_cast<size_t>(options_.depth)),
+                      logits);
+  }
+
   RunnerStatus run_once(Measurements& out, int64_t max_steps) {
-    if (RunnerStatus status = model_.rewind(0); !status.ok()) {
+    if (RunnerStatus status = model_.rewind(options_.depth); !status.ok()) {
       return status;
     }
-    const std::span<const int32_t> tokens = tokens_;
+    const std::span<const int32_t> tokens =
+        std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(options_.depth));
     const auto n_prompt = static_cast<size_t>(options_.prompt_tokens);
     const auto n_steps = static_cast<size_t>(std::min(max_steps, options_.decode_tokens));
     std::span<const float> logits;
@@ -171,6 +190,7 @@ void print_json(const Options& options, const LlmModel& model, const Measurement
   json["flash_attention"] = model.flash_attention();
   json["vocab_size"] = model.vocab_size();
   json["tokens_per_call"] = model.tokens_per_call();
+  json["depth"] = options.depth;
   json["repeat"] = options.repeat;
   json["warmed_up"] = !options.no_warmup;
   json["load_seconds"] = measured.load_seconds;
@@ -202,9 +222,13 @@ void print_table(const Options& options, const LlmModel& model, const Measuremen
   if (options.model.gguf) {
     std::printf(" + %s", options.model.gguf->c_str());
   }
-  std::printf("\nsettings     %" PRId64 " threads, context %" PRId64 ", cache %s%s\n",
+  std::printf("\nsettings     %" PRId64 " threads, context %" PRId64 ", cache %s%s",
               model.threads(), model.capacity(), model.cache_type().c_str(),
               model.flash_attention() ? ", flash attention" : "");
+  if (options.depth > 0) {
+    std::printf(", after %" PRId64 " positions", options.depth);
+  }
+  std::printf("\n");
   std::printf("load         %8.1f ms\n", measured.load_seconds * 1e3);
   print_phase("prefill", options.prompt_tokens, measured.prefill_seconds);
   print_phase("decode", options.decode_tokens, measured.decode_seconds);
@@ -228,6 +252,8 @@ int run(int argc, const char* const* argv) {
                 options.prompt_tokens, {0, kMaxTokens});
   parser.number("--n-decode", "N", "tokens after it, one a call; 0: none (default: 128)",
                 options.decode_tokens, {0, kMaxTokens});
+  parser.number("--depth", "N", "positions that the cache holds before the prompt (default: 0)",
+                options.depth, {0, kMaxTokens});
   parser.number("--repeat", "N", "runs that are measured (default: 3)", options.repeat,
                 {1, 1000000});
   parser.flag("--no-warmup", "measure the first run too", options.no_warmup);
@@ -250,14 +276,15 @@ int run(int argc, const char* const* argv) {
   }
   Measurements measured;
   measured.load_seconds = seconds_between(start, Clock::now());
-  const int64_t needed = options.prompt_tokens + options.decode_tokens;
+  const int64_t needed = options.positions();
   if (needed > model->capacity()) {
     return report_failure(
         kName, runner_error(executorch::runtime::Error::InvalidArgument,
-                            "--prompt-len %" PRId64 " and --n-decode %" PRId64 " need %" PRId64
-                            " positions and the context holds %" PRId64 "; set --ctx %" PRId64,
-                            options.prompt_tokens, options.decode_tokens, needed, model->capacity(),
-                            needed));
+                            "--depth %" PRId64 ", --prompt-len %" PRId64 " and --n-decode %" PRId64
+                            " need %" PRId64 " positions and the context holds %" PRId64
+                            "; set --ctx %" PRId64,
+                            options.depth, options.prompt_tokens, options.decode_tokens, needed,
+                            model->capacity(), needed));
   }
   if (const RunnerStatus status = Benchmark(options, *model, start).run(measured); !status.ok()) {
     return report_failure(kName, status);

@@ -74,6 +74,22 @@ def test_one_phase_alone(benchmark_llm: Program, tiny: Model, prompt: int, decod
     assert report["time_to_first_token_from_start_seconds"] > report["load_seconds"]
 
 
+def test_depth_fills_the_cache_once_before_the_runs(benchmark_llm: Program, tiny: Model) -> None:
+    arguments = (tiny.pte, "--gguf", tiny.gguf, "--prompt-len", 0, "--n-decode", 2)
+    arguments += ("--repeat", 2, "--no-warmup", "--depth", 150)
+    result = benchmark_llm(*arguments, "--json", env={"GGML_PERF_LOG": "1"})
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["depth"] == 150
+    assert report["prefill"]["seconds"] == []
+    assert len(report["decode"]["seconds"]) == 2
+    assert len(re.findall(r"^filling 150 positions", result.err, re.MULTILINE)) == 1
+    # 150 tokens in calls of 64, then two runs of two steps.
+    quiet = benchmark_llm(*arguments, "--json")
+    assert len(result.err.splitlines()) - len(quiet.err.splitlines()) >= 3 + 2 * 2
+    assert "after 150 positions" in benchmark_llm(*arguments).out
+
+
 def test_perf_log_breaks_each_call_down(benchmark_llm: Program, tiny: Model) -> None:
     arguments = (tiny.pte, "--gguf", tiny.gguf, "--n-decode", 4, "--prompt-len", 5)
     quiet = benchmark_llm(*arguments)
@@ -107,6 +123,8 @@ def test_more_than_the_context_holds(benchmark_llm: Program, tiny: Model) -> Non
     assert result.code == 1
     assert "need 257 positions and the context holds 256; set --ctx 257" in result.err
     assert benchmark_llm(*arguments, "--ctx", 257, "--repeat", 1).code == 0
+    deep = benchmark_llm(*arguments, "--depth", 100)
+    assert "--depth 100, --prompt-len 200 and --n-decode 57 need 357" in deep.err
 
 
 def test_missing_weights_are_an_error(benchmark_llm: Program, tiny: Model) -> None:
