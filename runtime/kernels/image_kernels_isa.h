@@ -43,6 +43,13 @@ EG_INLINE const typename Lane::Value& lane_at(const float* p) {
   return *reinterpret_cast<const typename Lane::Value*>(p);
 }
 
+// Minus zero is nothing; adding zero, which makes -0 into 0, would be an instruction more for
+// each broadcast, on a port that products need.
+template <typename Lane>
+EG_INLINE typename Lane::Value splat(float x) {
+  return x - typename Lane::Value{};
+}
+
 template <typename Run>
 EG_INLINE void for_all_channels(int64_t channels, Run run) {
   int64_t c = 0;
@@ -65,8 +72,8 @@ EG_INLINE void finish(typename Lane::Value v, const Epilogue& e, float* out, int
     v += lane_at<Lane>(e.residual + at);
   }
   if (e.clamps) {  // a NaN stays, as in torch
-    const typename Lane::Value low = typename Lane::Value{} + e.min;
-    const typename Lane::Value high = typename Lane::Value{} + e.max;
+    const typename Lane::Value low = splat<Lane>(e.min);
+    const typename Lane::Value high = splat<Lane>(e.max);
     v = v < low ? low : v;
     v = v > high ? high : v;
   }
@@ -93,7 +100,7 @@ void tile(const ConvBlock& b, const float* w, int64_t row, int64_t panel) {
       }
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
-        const Vec value = Vec{} + x[r][c];
+        const Vec value = splat<Wide>(x[r][c]);
 #pragma GCC unroll 8
         for (int v = 0; v < kSums; ++v) {
           sums[r][v] += weights[v] * value;
@@ -246,7 +253,7 @@ void conv_dw(const ConvBlock& b) {
 void max_pool(const PoolWindow& p) {
   for_all_channels(p.channels, [&p](auto lane, int64_t c) {
     using Lane = decltype(lane);
-    typename Lane::Value best = typename Lane::Value{} - __builtin_inff();
+    typename Lane::Value best = splat<Lane>(-__builtin_inff());
     for (int64_t y = 0; y < p.n_y; ++y) {
       const float* x = p.x + y * p.row_stride + c;
       for (int64_t i = 0; i < p.n_x; ++i, x += p.channels) {
