@@ -25,7 +25,7 @@ struct MatmulTask {
   size_t row_stride;  // bytes
   int64_t n_rows;
   int64_t k;      // elements of a row, whole blocks of the weight type
-  const void* x;  // n_tokens prepared rows, prepared_size(form, k) bytes each
+  const void* x;  // n_tokens prepared rows, prepared_size(form, k) bytes each, aligned to 64
   int64_t n_tokens;
   float* y;
   int64_t y_stride;       // floats

@@ -1,0 +1,54 @@
+#include "runtime/kernels/matmul_kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace executorch_ggml {
+
+#if defined(__x86_64__)
+namespace avx512 {
+extern const MatmulKernels kMatmulKernels;
+}
+#endif
+
+namespace {
+
+// The best first. `isa`: its name, or null for any.
+const MatmulKernels* find([[maybe_unused]] const char* isa) {
+#if defined(__x86_64__)
+  struct Candidate {
+    const MatmulKernels* kernels;
+    bool runs_here;
+  };
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
+  const bool has_avx512 =
+      has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni");
+  const Candidate candidates[] = {{&avx512::kMatmulKernels, has_avx512}};
+  for (const Candidate& candidate : candidates) {
+    if (candidate.runs_here && (isa == nullptr || std::strcmp(isa, candidate.kernels->isa) == 0)) {
+      return candidate.kernels;
+    }
+  }
+#endif
+  return nullptr;
+}
+
+const MatmulKernels* choose() {
+  const char* const wanted = std::getenv("GGML_MATMUL_KERNELS");
+  const MatmulKernels* const named = wanted == nullptr ? nullptr : find(wanted);
+  return named == nullptr ? find(nullptr) : named;
+}
+
+}  // namespace
+
+const MatmulKernels* matmul_kernels() {
+  static const MatmulKernels* const chosen = choose();
+  return chosen;
+}
+
+const MatmulKernels* matmul_kernels_named(const char* isa) { return find(isa); }
+
+}  // namespace executorch_ggml
