@@ -66,7 +66,7 @@ EG_INLINE void store_part(float* p, int64_t n, Vec v) {
 #endif
 }
 
-// The larger of each lane; of a NaN, `a` if `b` is one, else `b`.
+// The larger of each lane; a NaN of `b` is taken, one of `a` is not.
 EG_INLINE Vec max_of(Vec a, Vec b) { return a > b ? a : b; }
 
 // Halves as long as there is more than one lane: fewer roundings than one after another.
@@ -81,6 +81,29 @@ EG_INLINE float sum_of(Vec v) {
     }
   }
   return lanes[0];
+}
+
+// lanes 0 and 1 of a, 2 and 3 of a, ..., of b
+EG_INLINE Vec pair_sums(Vec a, Vec b) {
+#if EG_WIDTH == 16
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif EG_WIDTH == 8
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+// The sum of each of N vectors that lie one after another; of kWidth, lane i is that of vector i.
+template <int64_t N>
+EG_INLINE Vec sums_of(const float* vectors) {
+  if constexpr (N == 1) {
+    return load(vectors);
+  } else {
+    return pair_sums(sums_of<N / 2>(vectors), sums_of<N / 2>(vectors + N / 2 * kWidth));
+  }
 }
 
 EG_INLINE float largest_of(Vec v) {
@@ -111,6 +134,14 @@ EG_INLINE Vec load_f16(const ggml_fp16_t* p) {
   const Bits finite = shifted < kExponent ? bits_of(denormal) : shifted + kRebias;
   const Bits value = shifted >= 0x1F * kExponent ? shifted | 0x7F800000 : finite;
   return from_bits(value | (half & 0x8000) << 16);
+#endif
+}
+
+EG_INLINE float from_f16(ggml_fp16_t half) {
+#if EG_WIDTH == 4
+  return ggml_fp16_to_fp32(half);
+#else
+  return _cvtsh_ss(half);
 #endif
 }
 

@@ -1,0 +1,272 @@
+// Attention of few queries, above all of one: every key and value is read once from memory for
+// all heads, a block of positions at a time, and widened in registers.
+#pragma once
+
+#include "runtime/kernels/attention_kernels_rows_isa.h"
+
+namespace executorch_ggml {
+namespace EG_ISA {
+namespace {
+
+constexpr int64_t kPositions = 64;  // of a block
+constexpr int64_t kMostHeads = 4;   // whose sums fit the registers together
+
+// Positions of a block that a query sees, filled up to whole vectors with the last one.
+struct Seen {
+  int64_t n = 0;
+  size_t positions[kPositions];
+  float bias[kPositions];  // of the mask, -inf in what fills up
+};
+
+struct FewScratch {
+  int64_t k_size;  // of a query, whole vectors
+  int64_t v_size;
+  float* q;        // [head][k_size], scaled, zeros at the end
+  float* out;      // [head][v_size]
+  float* scores;   // [head][kPositions]
+  float* most;     // [head]
+  float* sum;      // [head]
+  float* partial;  // [kMostHeads][kWidth][kWidth]
+
+  EG_INLINE FewScratch(Room& room, int64_t k_dim, int64_t v_dim, int64_t n_heads)
+      : k_size(whole_vectors(k_dim)),
+        v_size(whole_vectors(v_dim)),
+        q(room.take(n_heads * k_size)),
+        out(room.take(n_heads * v_size)),
+        scores(room.take(n_heads * kPositions)),
+        most(room.take(n_heads)),
+        sum(room.take(n_heads)),
+        partial(room.take(kMostHeads * kWidth * kWidth)) {}
+};
+
+EG_INLINE void find_seen(const AttentionTask& task, int64_t token, int64_t first, int64_t n,
+                         Seen& seen) {
+  float mask[kPositions];
+  if (!has_mask(task) || read_mask(task, token, first, n, mask)) {
+    for (int64_t i = 0; i < n; ++i) {
+      seen.positions[i] = static_cast<size_t>(first + i);
+      seen.bias[i] = 0.0F;
+    }
+    seen.n = n;
+  } else {
+    seen.n = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      seen.positions[seen.n] = static_cast<size_t>(first + i);
+      seen.bias[seen.n] = mask[i];
+      seen.n += mask[i] == kHidden ? 0 : 1;
+    }
+  }
+  for (int64_t i = seen.n; seen.n > 0 && i < whole_vectors(seen.n); ++i) {
+    seen.positions[i] = seen.positions[seen.n - 1];
+    seen.bias[i] = kHidden;
+  }
+}
+
+// scores[head][i] = q[head] k[seen position i]
+template <typename Row, int64_t Heads>
+void multiply_keys(const AttentionTask& task, const Seen& seen, const FewScratch& s, int64_t head) {
+  constexpr int64_t kRows = EG_WIDTH == 16 ? 4 : 2;  // at a time
+  const float* const q = s.q + head * s.k_size;
+  for (int64_t first = 0; first < seen.n; first += kWidth) {
+    for (int64_t i = 0; i < kWidth; i += kRows) {
+      const void* rows[kRows];
+      for (int64_t r = 0; r < kRows; ++r) {
+        rows[r] = moved(task.k, seen.positions[first + i + r] * task.k_stride);
+      }
+      Vec sums[size_t{kRows}][size_t{Heads}] = {};
+      const auto step = [&](int64_t at, auto keys_at) {
+        Vec keys[kRows];
+#pragma GCC unroll 4
+        for (int64_t r = 0; r < kRows; ++r) {
+          keys[r] = keys_at(rows[r]);
+        }
+#pragma GCC unroll 4
+        for (int64_t h = 0; h < Heads; ++h) {
+          const Vec query = load(q + h * s.k_size + at);
+#pragma GCC unroll 4
+          for (int64_t r = 0; r < kRows; ++r) {
+            sums[r][h] += query * keys[r];
+          }
+        }
+      };
+      int64_t at = 0;
+      for (; at + kWidth <= task.k_dim; at += kWidth) {
+        step(at, [at](const void* row) { return Row::at(row, at); });
+      }
+      if (at < task.k_dim) {
+        const int64_t left = task.k_dim - at;
+        step(at, [at, left](const void* row) { return Row::part(row, at, left); });
+      }
+#pragma GCC unroll 4
+      for (int64_t h = 0; h < Heads; ++h) {
+#pragma GCC unroll 4
+        for (int64_t r = 0; r < kRows; ++r) {
+          store(s.partial + (h * kWidth + i + r) * kWidth, sums[r][h]);
+        }
+      }
+    }
+    for (int64_t h = 0; h < Heads; ++h) {
+      store(s.scores + (head + h) * kPositions + first,
+            sums_of<kWidth>(s.partial + h * kWidth * kWidth));
+    }
+  }
+}
+
+// Scores become weights; the factor that what was summed before is to be multiplied with.
+EG_INLINE float weigh(const AttentionTask& task, const Seen& seen, const FewScratch& s,
+                      int64_t head) {
+  float* const scores = s.scores + head * kPositions;
+  Vec most = splat(s.most[head]);
+  for (int64_t i = 0; i < seen.n; i += kWidth) {
+    Vec v = load(scores + i);
+    if (task.softcap != 0.0F) {
+      v = capped(v, task.softcap);
+    }
+    const Vec bias = load(seen.bias + i);
+    v = bias == kHidden ? bias : v + bias;  // what fills up is no key, whatever its score
+    store(scores + i, v);
+    most = max_of(most, v);
+  }
+  most = splat(largest_of(most));
+  const Vec relative_to = reference(most);
+  Vec sum{};
+  for (int64_t i = 0; i < seen.n; i += kWidth) {
+    const Vec weight = exp_of(load(scores + i) - relative_to);
+    store(scores + i, weight);
+    sum += weight;
+  }
+  const float factor = exp_of(splat(s.most[head]) - relative_to)[0];
+  s.sum[head] = s.sum[head] * factor + sum_of(sum);
+  s.most[head] = most[0];
+  return factor;
+}
+
+// out[head] = factor[head] out[head] + sum over i of scores[head][i] v[seen position i]; `Vectors`
+// of each value from element `at`, which `values_at` takes from a row.
+template <int64_t Heads, int64_t Vectors, typename ValuesAt>
+EG_INLINE void add_values(const AttentionTask& task, const Seen& seen, const FewScratch& s,
+                          int64_t head, const float* factors, int64_t at, ValuesAt values_at) {
+  float* const out = s.out + head * s.v_size + at;
+  Vec sums[size_t{Heads}][size_t{Vectors}];
+#pragma GCC unroll 4
+  for (int64_t h = 0; h < Heads; ++h) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < Vectors; ++v) {
+      sums[h][v] = load(out + h * s.v_size + v * kWidth) * factors[h];
+    }
+  }
+  const float* const weights = s.scores + head * kPositions;
+  for (int64_t i = 0; i < seen.n; ++i) {
+    const void* const row = moved(task.v, seen.positions[i] * task.v_stride);
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < Vectors; ++v) {
+      const Vec values = values_at(row, at + v * kWidth);
+#pragma GCC unroll 4
+      for (int64_t h = 0; h < Heads; ++h) {
+        sums[h][v] += values * weights[h * kPositions + i];
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t h = 0; h < Heads; ++h) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < Vectors; ++v) {
+      store(out + h * s.v_size + v * kWidth, sums[h][v]);
+    }
+  }
+}
+
+template <typename Row, int64_t Heads>
+void multiply_values(const AttentionTask& task, const Seen& seen, const FewScratch& s, int64_t head,
+                     const float* factors) {
+  constexpr int64_t kSums = EG_WIDTH == 16 ? 24 : 8;
+  constexpr int64_t kVectors = kSums / Heads >= 8 ? 8 : (kSums / Heads >= 4 ? 4 : 2);
+  const auto whole = [](const void* row, int64_t i) { return Row::at(row, i); };
+  int64_t at = 0;
+  for (; at + kVectors * kWidth <= task.v_dim; at += kVectors * kWidth) {
+    add_values<Heads, kVectors>(task, seen, s, head, factors, at, whole);
+  }
+  for (; at + kWidth <= task.v_dim; at += kWidth) {
+    add_values<Heads, 1>(task, seen, s, head, factors, at, whole);
+  }
+  if (at < task.v_dim) {
+    const int64_t left = task.v_dim - at;
+    add_values<Heads, 1>(task, seen, s, head, factors, at,
+                         [left](const void* row, int64_t i) { return Row::part(row, i, left); });
+  }
+}
+
+template <typename KeyRow, typename ValueRow, int64_t Heads>
+void attend_block(const AttentionTask& task, const Seen& seen, const FewScratch& s, int64_t head) {
+  multiply_keys<KeyRow, Heads>(task, seen, s, head);
+  float factors[size_t{Heads}];
+  for (int64_t h = 0; h < Heads; ++h) {
+    factors[h] = weigh(task, seen, s, head + h);
+  }
+  multiply_values<ValueRow, Heads>(task, seen, s, head, factors);
+}
+
+EG_INLINE void read_query(const AttentionTask& task, int64_t token, const FewScratch& s) {
+  const float scale = query_scale(task);
+  for (int64_t h = 0; h < task.n_heads; ++h) {
+    const float* const from = moved(task.q, static_cast<size_t>(token) * task.q_token_stride +
+                                                static_cast<size_t>(h) * task.q_head_stride);
+    for (int64_t i = 0; i < s.k_size; ++i) {
+      s.q[h * s.k_size + i] = i < task.k_dim ? from[i] * scale : 0.0F;
+    }
+    for (int64_t i = 0; i < s.v_size; ++i) {
+      s.out[h * s.v_size + i] = 0.0F;
+    }
+    s.most[h] = kHidden;
+    s.sum[h] = 0.0F;
+  }
+}
+
+EG_INLINE void write_result(const AttentionTask& task, int64_t token, const FewScratch& s) {
+  for (int64_t h = 0; h < task.n_heads; ++h) {
+    float* const to = moved(task.out, static_cast<size_t>(token) * task.out_token_stride +
+                                          static_cast<size_t>(h) * task.out_head_stride);
+    const float factor = s.sum[h] == 0.0F ? 0.0F : 1.0F / s.sum[h];
+    for (int64_t i = 0; i < task.v_dim; ++i) {
+      to[i] = s.out[h * s.v_size + i] * factor;
+    }
+  }
+}
+
+template <typename KeyRow, typename ValueRow>
+void attend_few(const AttentionTask& task) {
+  Room room{reinterpret_cast<uintptr_t>(task.scratch)};
+  const FewScratch s(room, task.k_dim, task.v_dim, task.n_heads);
+  for (int64_t token = 0; token < task.n_tokens; ++token) {
+    read_query(task, token, s);
+    for (int64_t first = 0; first < task.n_kv; first += kPositions) {
+      Seen seen;
+      find_seen(task, token, first, smaller(kPositions, task.n_kv - first), seen);
+      if (seen.n == 0) {
+        continue;
+      }
+      int64_t head = 0;
+      for (; head + kMostHeads <= task.n_heads; head += kMostHeads) {
+        attend_block<KeyRow, ValueRow, kMostHeads>(task, seen, s, head);
+      }
+      switch (task.n_heads - head) {
+        case 3:
+          attend_block<KeyRow, ValueRow, 3>(task, seen, s, head);
+          break;
+        case 2:
+          attend_block<KeyRow, ValueRow, 2>(task, seen, s, head);
+          break;
+        case 1:
+          attend_block<KeyRow, ValueRow, 1>(task, seen, s, head);
+          break;
+        default:
+          break;
+      }
+    }
+    write_result(task, token, s);
+  }
+}
+
+}  // namespace
+}  // namespace EG_ISA
+}  // namespace executorch_ggml

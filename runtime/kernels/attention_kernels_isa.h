@@ -1,0 +1,56 @@
+// The kernels of attention_kernels.h for one instruction set (see vector_isa.h).
+#pragma once
+
+#include "runtime/kernels/attention_kernels.h"
+#include "runtime/kernels/attention_kernels_few_isa.h"
+#include "runtime/kernels/attention_kernels_many_isa.h"
+
+namespace executorch_ggml {
+namespace EG_ISA {
+namespace {
+
+// Rows (queries times heads) from which widening a block for all of them pays.
+constexpr int64_t kMany = 12;
+
+bool takes(ggml_type type, int64_t dim) {
+  switch (type) {
+    case GGML_TYPE_F32:
+    case GGML_TYPE_F16:
+      return dim > 0;
+    case GGML_TYPE_Q8_0:
+      return dim > 0 && dim % RowQ8::kBlock == 0;
+    default:
+      return false;
+  }
+}
+
+bool supports(ggml_type k_type, ggml_type v_type, int64_t k_dim, int64_t v_dim) {
+  return takes(k_type, k_dim) && takes(v_type, v_dim);
+}
+
+void attend(const AttentionTask& task) {
+  if (task.n_tokens * task.n_heads >= kMany) {
+    return attend_many(task);
+  }
+  with_rows_of(task.k_type, [&task](auto key) {
+    with_rows_of(task.v_type,
+                 [&task](auto value) { attend_few<decltype(key), decltype(value)>(task); });
+  });
+}
+
+size_t scratch_size(int64_t k_dim, int64_t v_dim, int64_t n_heads) {
+  Room few{0};
+  FewScratch{few, k_dim, v_dim, n_heads};
+  Room many{0};
+  ManyScratch{many, k_dim, v_dim, kQueryBlock * n_heads};
+  return few.next > many.next ? few.next : many.next;
+}
+
+}  // namespace
+
+extern const AttentionKernels kAttentionKernels;
+const AttentionKernels kAttentionKernels = {
+    .isa = EG_TEXT(EG_ISA), .supports = supports, .attend = attend, .scratch_size = scratch_size};
+
+}  // namespace EG_ISA
+}  // namespace executorch_ggml
