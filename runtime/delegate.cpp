@@ -88,8 +88,13 @@ Status Delegate::init(const LoadRequest& request) {
   const Graph& graph = program_.graphs[0];
   EG_RETURN_IF_ERROR(TensorIo::check_program(graph));
   EG_RETURN_IF_ERROR(find_device(options_.device, device_));
-  EG_RETURN_IF_ERROR(make_cpu_executor(options_.n_threads, executor_));
-  EG_RETURN_IF_ERROR(WeightStore::load(graph, request.data, options_.pack_weights, weights_));
+  const bool own_kernels = options_.kernels == KernelChoice::Own;
+  EG_RETURN_IF_ERROR(own_kernels ? make_cpu_executor(options_.n_threads, executor_)
+                                 : make_ggml_executor(options_.n_threads, executor_));
+  const auto packs = [&](ggml_type type) {
+    return options_.pack_weights && !(own_kernels && multiplies_unpacked(type));
+  };
+  EG_RETURN_IF_ERROR(WeightStore::load(graph, request.data, packs, weights_));
   if (const WeightStore::Stats& stats = weights_.stats(); stats.copied > 0) {
     ET_LOG(Info, "GgmlBackend: %zu bytes of weights were not aligned and had to be copied",
            stats.copied);
@@ -193,7 +198,7 @@ Status Delegate::plan_for(const CallInputs& call, size_t n_symbols, CachedPlan*&
   times_.build = watch.lap();
   EG_RETURN_IF_ERROR(cache_->insert(std::move(built), out));
   if (out->plan.graph != nullptr) {
-    EG_RETURN_IF_ERROR(executor_->prepare(out->plan.graph, out->execution));
+    EG_RETURN_IF_ERROR(executor_->prepare(out->plan, out->execution));
   }
   times_.alloc = watch.lap();
   return {};

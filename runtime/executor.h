@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ggml.h"
+#include "runtime/plan.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -32,11 +33,18 @@ class Execution {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // `graph` has its memory and outlives `out`, as does this executor.
-  virtual Status prepare(ggml_cgraph* graph, std::unique_ptr<Execution>& out) = 0;
+  // `plan` has a graph, and memory for it; it outlives `out`, as does this executor.
+  virtual Status prepare(const Plan& plan, std::unique_ptr<Execution>& out) = 0;
 };
 
-// ggml's CPU kernels on the shared threads of the process.
+// Our kernels where there are any for a node, ggml's for others, on threads that share the work
+// as they become free (runtime/cpu/).
 Status make_cpu_executor(int n_threads, std::unique_ptr<Executor>& out);
+
+// Whether that executor's products read weights of a type as ggml stores them.
+bool multiplies_unpacked(ggml_type type);
+
+// ggml's CPU kernels alone, on its own threads.
+Status make_ggml_executor(int n_threads, std::unique_ptr<Executor>& out);
 
 }  // namespace executorch_ggml

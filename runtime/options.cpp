@@ -131,6 +131,12 @@ constexpr std::array kOptions = {
               /*variable_negates=*/true},
     OptionDef{option::kPackWeights, "GGML_PACK_WEIGHTS", kBoolValues,
               [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.pack_weights, v); }},
+    OptionDef{option::kKernels, "GGML_KERNELS", "own or ggml",
+              [](RuntimeOptions& o, const OptionValue& v) {
+                const std::string name = lower(to_text(v).value_or(""));
+                o.kernels = name == "ggml" ? KernelChoice::Ggml : KernelChoice::Own;
+                return name == "own" || name == "ggml";
+              }},
     OptionDef{option::kProfile, "GGML_PROFILE", kBoolValues,
               [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.profile, v); }},
     OptionDef{option::kPerfLog, "GGML_PERF_LOG", kBoolValues,

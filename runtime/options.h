@@ -20,6 +20,9 @@ enum class CacheType : uint8_t { F32, F16, Q8_0 };
 
 const char* cache_type_name(CacheType type);
 
+// Whose kernels compute on the CPU.
+enum class KernelChoice : uint8_t { Own, Ggml };
+
 using OptionValue = std::variant<bool, int64_t, std::string>;
 
 struct OptionSetting {
@@ -36,6 +39,7 @@ struct RuntimeOptions {
   std::string session;  // empty: none given
   bool graph_cache = true;
   bool pack_weights = true;
+  KernelChoice kernels = KernelChoice::Own;
   bool profile = false;
   bool perf_log = false;
   std::string debug_dump;           // path; empty: none

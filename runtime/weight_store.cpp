@@ -194,7 +194,8 @@ Status WeightStore::pack(size_t weight) {
   return {};
 }
 
-Status WeightStore::load(const Graph& graph, const NamedDataMap* map, bool pack, WeightStore& out) {
+Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
+                         const std::function<bool(ggml_type)>& packs, WeightStore& out) {
   const size_t n_weights = graph.weights.size();
   const ggml_init_params params = {
       .mem_size = (2 * n_weights + 1) * ggml_tensor_overhead(),
@@ -233,12 +234,10 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map, bool pack,
   }
   EG_RETURN_IF_ERROR(complaints.status(n_weights));
   out.packed_.assign(n_weights, nullptr);
-  if (pack) {
-    const std::vector<bool> in_product = weights_in_products(graph);
-    for (size_t i = 0; i < n_weights; ++i) {
-      if (in_product[i]) {
-        EG_RETURN_IF_ERROR(out.pack(i));
-      }
+  const std::vector<bool> in_product = weights_in_products(graph);
+  for (size_t i = 0; i < n_weights; ++i) {
+    if (in_product[i] && packs(out.tensors_[i]->type)) {
+      EG_RETURN_IF_ERROR(out.pack(i));
     }
   }
   return {};

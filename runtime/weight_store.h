@@ -11,6 +11,7 @@
 
 #include <executorch/runtime/core/named_data_map.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -38,12 +39,12 @@ class WeightStore {
     size_t packed = 0;     // bytes that products read in a layout of their own
   };
 
-  // `data` may be null for a program without weights and is not kept. `pack` allows
-  // packed forms, which take as much memory again.
+  // `data` may be null for a program without weights and is not kept. `packs` allows
+  // packed forms of a type, which take as much memory again.
   // NotFound or InvalidExternalData lists the weights that are missing or do not
   // fit (the first ten, and how many in all).
-  static Status load(const Graph& graph, const executorch::runtime::NamedDataMap* data, bool pack,
-                     WeightStore& out);
+  static Status load(const Graph& graph, const executorch::runtime::NamedDataMap* data,
+                     const std::function<bool(ggml_type)>& packs, WeightStore& out);
 
   // As Graph::weights; named, with data.
   std::span<ggml_tensor* const> tensors() const { return tensors_; }

@@ -26,6 +26,9 @@ GraphWriter product_and_gain() {
   return g;
 }
 
+bool packing(ggml_type) { return true; }
+bool no_packing(ggml_type) { return false; }
+
 TEST(WeightStore, TakesTheTypeOfTheFile) {
   for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
     TestData data;
@@ -33,7 +36,7 @@ TEST(WeightStore, TakesTheTypeOfTheFile) {
     data.add_as("gain", type, {32}, std::vector<float>(32, 2.0F));
     const GraphWriter g = product_and_gain();
     WeightStore store;
-    const Status status = WeightStore::load(g.graph, &data, /*pack=*/false, store);
+    const Status status = WeightStore::load(g.graph, &data, no_packing, store);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(store.tensors()[0]->type, type) << "products take any type";
     EXPECT_EQ(store.tensors()[0]->data, data.data("w")) << "used where it lies";
@@ -73,7 +76,7 @@ TEST(WeightStore, CopiesWhatIsNotAligned) {
   TestData data;
   data.add("w", ramp(4), /*misalign=*/2);
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/false, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, store).ok());
   EXPECT_NE(store.tensors()[0]->data, data.data("w"));
   EXPECT_TRUE(is_aligned(store.tensors()[0]->data, 32));
   EXPECT_EQ(store.stats().copied, 16U);
@@ -87,8 +90,8 @@ TEST(WeightStore, SharesConvertedWeightsBetweenHandles) {
   const GraphWriter g = product_and_gain();
   WeightStore first;
   WeightStore second;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, first).ok());
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, second).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, second).ok());
   EXPECT_EQ(first.tensors()[1]->data, second.tensors()[1]->data);
 }
 
@@ -117,6 +120,7 @@ TEST(WeightStore, PackedProductsEqualPlainOnes) {
       for (const bool pack : {false, true}) {
         RuntimeOptions options;
         options.pack_weights = pack;
+        options.kernels = KernelChoice::Ggml;
         options.n_threads = 2;
         Loaded loaded = load(wide_product().finish(), &data, options);
         ASSERT_TRUE(loaded.status.ok()) << loaded.status.message();
@@ -142,8 +146,8 @@ TEST(WeightStore, SharesPackedWeightsBetweenHandles) {
   const GraphWriter g = wide_product();
   WeightStore first;
   WeightStore second;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, first).ok());
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/true, second).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, second).ok());
   EXPECT_EQ(first.tensors()[0]->data, data.data("w")) << "the plain form stays where it is";
   if (first.packed()[0] == nullptr) {
     GTEST_SKIP() << "this CPU has no packed layout for q8_0";
@@ -160,7 +164,7 @@ TEST(WeightStore, BindsTheFirstKeyThatIsThere) {
   TestData data;
   data.add("token_embd.weight", ramp(4));
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, /*pack=*/false, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, store).ok());
   EXPECT_EQ(store.tensors()[0]->data, data.data("token_embd.weight"));
 }
 
@@ -174,7 +178,7 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
   data.add_as("blk.1.w", GGML_TYPE_F32, {32, 8}, ramp(256));
   data.add("blk.2.w", ramp(5));
   WeightStore store;
-  const Status status = WeightStore::load(g.graph, &data, /*pack=*/false, store);
+  const Status status = WeightStore::load(g.graph, &data, no_packing, store);
   EXPECT_EQ(status.code(), StatusCode::InvalidExternalData);
   EXPECT_TRUE(mentions(status, "13 of 14 weights")) << status.message();
   EXPECT_TRUE(mentions(status, "'blk.1.w' is f32[32, 8, 1, 1], expected [32, 4, 1, 1]"))
@@ -187,7 +191,7 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
 
 TEST(WeightStore, SaysWhenThereIsNoDataAtAll) {
   WeightStore store;
-  const Status status = WeightStore::load(product_and_gain().graph, nullptr, /*pack=*/true, store);
+  const Status status = WeightStore::load(product_and_gain().graph, nullptr, packing, store);
   EXPECT_EQ(status.code(), StatusCode::NotFound);
   EXPECT_TRUE(mentions(status, "'w' is missing; 'gain' is missing")) << status.message();
 }

@@ -52,10 +52,14 @@ inline constexpr char kSession[] = "session";
 // GGML_NO_GRAPH_CACHE=1 turns it off.
 inline constexpr char kGraphCache[] = "graph_cache";
 
-// Keep a copy of quantized weights in the layout that this CPU multiplies fastest
-// (as llama.cpp does), where there is one. bool; default true. Off, quantized weights
-// take no memory beyond the file's. Variable: GGML_PACK_WEIGHTS.
+// Keep a copy of quantized weights that only ggml's kernels multiply in the layout
+// that is fastest for them (as llama.cpp does), where there is one. bool; default
+// true. Our own kernels read weights as the file has them. Variable: GGML_PACK_WEIGHTS.
 inline constexpr char kPackWeights[] = "pack_weights";
+
+// Whose kernels compute on the CPU: "own" (default; ggml's where we have none) or
+// "ggml" (its own alone, to compare). Variable: GGML_KERNELS.
+inline constexpr char kKernels[] = "kernels";
 
 // Time each op (adds overhead). bool; default false. Variable: GGML_PROFILE.
 inline constexpr char kProfile[] = "profile";

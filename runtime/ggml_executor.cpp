@@ -1,41 +1,41 @@
-#include "runtime/executor.h"
-
+// ggml's own CPU executor: its kernels, a barrier of its threads after each node.
 #include <new>
 #include <vector>
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
+#include "runtime/executor.h"
 #include "runtime/platform/amx_tiles.h"
 #include "runtime/thread_pool.h"
 
 namespace executorch_ggml {
 namespace {
 
-class CpuExecutor;
+class GgmlExecutor;
 
-class CpuExecution final : public Execution {
+class GgmlExecution final : public Execution {
  public:
-  CpuExecution(CpuExecutor& executor, ggml_cgraph* graph, const ggml_cplan& plan)
+  GgmlExecution(GgmlExecutor& executor, ggml_cgraph* graph, const ggml_cplan& plan)
       : executor_(executor), graph_(graph), plan_(plan) {}
 
   Status run() override;
   Status run_observed(NodeObserver& observer) override;
 
  private:
-  CpuExecutor& executor_;
+  GgmlExecutor& executor_;
   ggml_cgraph* graph_;
   ggml_cplan plan_;
 };
 
-class CpuExecutor final : public Executor {
+class GgmlExecutor final : public Executor {
  public:
-  CpuExecutor(std::shared_ptr<ThreadPool> pool, int n_threads)
+  GgmlExecutor(std::shared_ptr<ThreadPool> pool, int n_threads)
       : pool_(std::move(pool)), n_threads_(n_threads) {}
 
-  Status prepare(ggml_cgraph* graph, std::unique_ptr<Execution>& out) override {
-    const ggml_cplan plan = ggml_graph_plan(graph, n_threads_, pool_->ggml());
-    EG_RETURN_IF_ERROR(reserve_work(plan.work_size));
-    out = std::make_unique<CpuExecution>(*this, graph, plan);
+  Status prepare(const Plan& plan, std::unique_ptr<Execution>& out) override {
+    const ggml_cplan compute_plan = this->plan(plan.graph);
+    EG_RETURN_IF_ERROR(reserve_work(compute_plan.work_size));
+    out = std::make_unique<GgmlExecution>(*this, plan.graph, compute_plan);
     return {};
   }
 
@@ -80,9 +80,9 @@ class CpuExecutor final : public Executor {
   std::vector<uint8_t> work_;
 };
 
-Status CpuExecution::run() { return executor_.compute(graph_, plan_); }
+Status GgmlExecution::run() { return executor_.compute(graph_, plan_); }
 
-Status CpuExecution::run_observed(NodeObserver& observer) {
+Status GgmlExecution::run_observed(NodeObserver& observer) {
   const ggml_init_params params = {
       .mem_size = ggml_graph_overhead_custom(1, /*grads=*/false),
       .mem_buffer = nullptr,
@@ -105,10 +105,10 @@ Status CpuExecution::run_observed(NodeObserver& observer) {
 
 }  // namespace
 
-Status make_cpu_executor(int n_threads, std::unique_ptr<Executor>& out) {
+Status make_ggml_executor(int n_threads, std::unique_ptr<Executor>& out) {
   std::shared_ptr<ThreadPool> pool;
   EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, pool));
-  out = std::make_unique<CpuExecutor>(std::move(pool), n_threads);
+  out = std::make_unique<GgmlExecutor>(std::move(pool), n_threads);
   return {};
 }
 

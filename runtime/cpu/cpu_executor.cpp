@@ -1,0 +1,175 @@
+// Our CPU executor: kernels of our own on threads that share tasks, ggml for the rest.
+#include <algorithm>
+
+#include "runtime/aligned_buffer.h"
+#include "runtime/cpu/schedule.h"
+#include "runtime/cpu/task_pool.h"
+#include "runtime/cpu/work_list.h"
+#include "runtime/executor.h"
+#include "runtime/thread_pool.h"
+
+namespace executorch_ggml {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+// A start of ggml's threads for every few nodes costs more than our kernels save.
+constexpr int kNodesPerGgmlRun = 8;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Scratch memory of a handle's plans, which run one at a time.
+class Scratch {
+ public:
+  explicit Scratch(int n_threads) : n_threads_(static_cast<size_t>(n_threads)) {}
+
+  Status reserve(size_t shared_bytes, size_t thread_bytes) {
+    shared_bytes_ = std::max(shared_bytes_, aligned(shared_bytes));
+    thread_bytes_ = std::max(thread_bytes_, aligned(thread_bytes));
+    const size_t bytes = shared_bytes_ + n_threads_ * thread_bytes_;
+    if (!buffer_.reserve(bytes)) {
+      return make_error(StatusCode::OutOfMemory, "no memory for %zu bytes of scratch space", bytes);
+    }
+    return {};
+  }
+
+  WorkMemory of_thread(int thread) const {
+    auto* const base = static_cast<std::byte*>(buffer_.data());
+    return {base, base + shared_bytes_ + static_cast<size_t>(thread) * thread_bytes_};
+  }
+
+ private:
+  const size_t n_threads_;
+  size_t shared_bytes_ = 0;
+  size_t thread_bytes_ = 0;
+  AlignedBuffer buffer_;
+};
+
+// Steps as the pool runs them.
+class Steps final : public TaskProgram {
+ public:
+  Steps(std::vector<Step> steps, const Scratch& scratch)
+      : steps_(std::move(steps)), scratch_(scratch) {
+    for (const Step& step : steps_) {
+      n_tasks_.push_back(step.n_tasks);
+    }
+  }
+
+  std::span<const uint32_t> steps() const override { return n_tasks_; }
+
+  void run_task(uint32_t index, uint32_t task, int thread) override {
+    const Step& step = steps_[index];
+    const WorkMemory memory = scratch_.of_thread(thread);
+    if (step.n_tasks == 1) {
+      for (Work* work : step.works) {
+        for (uint32_t i = 0; i < work->n_tasks; ++i) {
+          work->run(i, memory);
+        }
+      }
+      return;
+    }
+    for (Work* work : step.works) {
+      if (task < work->n_tasks) {
+        work->run(task, memory);
+        return;
+      }
+      task -= work->n_tasks;
+    }
+  }
+
+ private:
+  const std::vector<Step> steps_;
+  const Scratch& scratch_;
+  std::vector<uint32_t> n_tasks_;
+};
+
+class CpuExecution final : public Execution {
+ public:
+  CpuExecution(TaskPool& pool, const Scratch& scratch, ggml_cgraph* graph,
+               std::vector<std::unique_ptr<Work>> works)
+      : pool_(pool),
+        scratch_(scratch),
+        graph_(graph),
+        works_(std::move(works)),
+        steps_(schedule(works_, pool.n_threads()), scratch) {}
+
+  Status run() override {
+    pool_.run(steps_);
+    return {};
+  }
+
+  Status run_observed(NodeObserver& observer) override {
+    for (const std::unique_ptr<Work>& work : works_) {
+      std::vector<Step> step(1);
+      step[0] = {{work.get()}, work->n_tasks};
+      Steps alone(std::move(step), scratch_);
+      const bool has_node = work->node_index >= 0;
+      if (has_node) {
+        observer.before(work->node_index, *ggml_graph_node(graph_, work->node_index));
+      }
+      pool_.run(alone);
+      if (has_node) {
+        observer.after(work->node_index, *ggml_graph_node(graph_, work->node_index));
+      }
+    }
+    return {};
+  }
+
+ private:
+  TaskPool& pool_;
+  const Scratch& scratch_;
+  ggml_cgraph* graph_;
+  const std::vector<std::unique_ptr<Work>> works_;
+  Steps steps_;
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(std::shared_ptr<TaskPool> pool, std::shared_ptr<ThreadPool> ggml_threads,
+              std::unique_ptr<Executor> ggml)
+      : pool_(std::move(pool)),
+        ggml_threads_(std::move(ggml_threads)),
+        ggml_(std::move(ggml)),
+        scratch_(pool_->n_threads()) {}
+
+  Status prepare(const Plan& plan, std::unique_ptr<Execution>& out) override {
+    WorkList list(plan, cpu_kernels(), pool_->n_threads(), ggml_threads_);
+    if (list.n_ggml_runs() * kNodesPerGgmlRun > ggml_graph_n_nodes(plan.graph)) {
+      return ggml_->prepare(plan, out);
+    }
+    std::vector<std::unique_ptr<Work>> works = list.take_works();
+    size_t thread_bytes = 0;
+    for (const std::unique_ptr<Work>& work : works) {
+      thread_bytes = std::max(thread_bytes, work->thread_bytes);
+    }
+    EG_RETURN_IF_ERROR(scratch_.reserve(list.shared_bytes(), thread_bytes));
+    out = std::make_unique<CpuExecution>(*pool_, scratch_, plan.graph, std::move(works));
+    return {};
+  }
+
+ private:
+  std::shared_ptr<TaskPool> pool_;
+  std::shared_ptr<ThreadPool> ggml_threads_;
+  std::unique_ptr<Executor> ggml_;
+  Scratch scratch_;
+};
+
+}  // namespace
+
+bool multiplies_unpacked(ggml_type type) {
+  const MatmulKernels* const kernels = cpu_kernels().matmul;
+  return kernels != nullptr && kernels->kernel(type).multiply != nullptr;
+}
+
+Status make_cpu_executor(int n_threads, std::unique_ptr<Executor>& out) {
+  std::shared_ptr<TaskPool> pool;
+  EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, pool));
+  std::shared_ptr<ThreadPool> ggml_threads;
+  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ggml_threads));
+  std::unique_ptr<Executor> ggml;
+  EG_RETURN_IF_ERROR(make_ggml_executor(n_threads, ggml));
+  out = std::make_unique<CpuExecutor>(std::move(pool), std::move(ggml_threads), std::move(ggml));
+  return {};
+}
+
+}  // namespace executorch_ggml

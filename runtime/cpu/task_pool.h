@@ -1,0 +1,87 @@
+// Threads that share the tasks of a program among them as they become free.
+//
+// A program is a list of steps, a step a number of tasks that may run in any order and at the
+// same time; a step begins when the tasks of the one before are done. Nobody waits for a thread
+// that holds no task: one that the system has put aside costs nothing until it has taken one.
+// A waiting thread spins briefly and then sleeps, so that a busy machine's scheduler can move
+// the thread that still works to the free core.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "runtime/status.h"
+
+namespace executorch_ggml {
+
+// What a pool runs. Tasks do not throw.
+class TaskProgram {
+ public:
+  virtual ~TaskProgram() = default;
+  // Tasks of each step, at least one each.
+  virtual std::span<const uint32_t> steps() const = 0;
+  // `thread` is below the pool's number of threads, and no other task runs with it meanwhile.
+  virtual void run_task(uint32_t step, uint32_t task, int thread) = 0;
+};
+
+class TaskPool {
+ public:
+  // The pool of n_threads (>= 1, the caller's included), made on first use and shared by all who
+  // ask for as many.
+  static Status acquire(int n_threads, std::shared_ptr<TaskPool>& out);
+
+  explicit TaskPool(int n_threads);
+  ~TaskPool();
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+
+  int n_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Runs all steps; the caller is thread 0. One program at a time: others wait.
+  void run(TaskProgram& program);
+
+ private:
+  // Both halves change together: a thread that takes a task knows which step it belongs to.
+  // The step's number goes on from program to program.
+  struct State {
+    uint32_t step;
+    uint32_t tasks_left;
+  };
+  // In place of tasks_left: no program runs.
+  static constexpr uint32_t kIdle = UINT32_MAX;
+
+  static uint64_t pack(State state) {
+    return (static_cast<uint64_t>(state.step) << 32) | state.tasks_left;
+  }
+  static State unpack(uint64_t word) {
+    return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)};
+  }
+
+  void work(int thread);
+  void stop();
+  // Takes and runs a task if there is one; else `seen` is the state without one.
+  bool run_one(int thread, State& seen);
+  // Opens the program's step `index`, having run by itself those of a single task.
+  void open(uint32_t index, int thread);
+  void set_state(State state);
+  void wait_for_change(uint32_t step);
+
+  std::mutex mutex_;  // of a program's run
+  TaskProgram* program_ = nullptr;
+  std::span<const uint32_t> steps_;
+  uint32_t index_ = 0;  // of the open step in the program
+
+  alignas(64) std::atomic<uint64_t> state_ = pack({0, kIdle});
+  alignas(64) std::atomic<uint32_t> unfinished_ = 0;
+  // Counts the changes of state_, after them: threads sleep on it.
+  alignas(64) std::atomic<uint32_t> changes_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace executorch_ggml

@@ -1,0 +1,261 @@
+#include "runtime/cpu/work_list.h"
+
+#include <algorithm>
+
+#include "runtime/cpu/tensors.h"
+
+namespace executorch_ggml {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kPreparedPlaces = 4;
+
+constexpr auto kMakers = {
+    make_matmul,     make_attention,  make_norm, make_rope, make_softmax,
+    make_activation, make_arithmetic, make_rows, make_copy, make_host_call,
+};
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The tensor whose elements x holds in the same order.
+const ggml_tensor& reshaped_from(const ggml_tensor& x) {
+  const ggml_tensor* t = &x;
+  while (t->op == GGML_OP_RESHAPE && ggml_is_contiguous(t->src[0])) {
+    t = t->src[0];
+  }
+  return *t;
+}
+
+// Memory of WorkMemory::shared is owned by this name.
+const ggml_tensor kShared{};
+
+}  // namespace
+
+CpuKernels cpu_kernels() { return {matmul_kernels(), attention_kernels(), &row_kernels()}; }
+
+GraphNodes::GraphNodes(ggml_cgraph* graph) {
+  for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+    nodes_.push_back(ggml_graph_node(graph, i));
+  }
+  for (const ggml_tensor* node : nodes_) {
+    if (is_view(*node)) {
+      continue;  // counted where it is read
+    }
+    for (const ggml_tensor* source : node->src) {
+      if (source != nullptr) {
+        ++reads_[root_of(*source)];
+        ++reads_[source];
+      }
+    }
+  }
+}
+
+int GraphNodes::next(int i) const {
+  do {
+    ++i;
+  } while (i < size() && is_view(at(i)));
+  return i;
+}
+
+bool GraphNodes::feeds_only_next(int i) const {
+  const ggml_tensor& node = at(i);
+  const int reader = next(i);
+  if (reader >= size() || (node.flags & GGML_TENSOR_FLAG_OUTPUT) != 0 || node.view_src != nullptr) {
+    return false;
+  }
+  int reads = 0;
+  for (const ggml_tensor* source : at(reader).src) {
+    reads += source == &node ? 1 : 0;
+  }
+  // A root that is read itself counts twice above.
+  const auto found = reads_.find(&node);
+  return reads == 1 && found != reads_.end() && found->second == 2;
+}
+
+WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
+                   std::shared_ptr<ThreadPool> ggml_threads)
+    : plan_(plan),
+      nodes_(plan.graph),
+      kernels_(kernels),
+      n_threads_(n_threads),
+      ggml_threads_(std::move(ggml_threads)) {
+  for (const Rebindable& input : plan_.inputs) {
+    rebound_.insert(input.root);
+  }
+  for (const Rebindable& output : plan_.direct_outputs) {
+    rebound_.insert(output.root);
+  }
+  reserve_prepared();
+  int left = -1;  // the first of the nodes that are left to ggml
+  for (int i = nodes_.next(-1); i < nodes_.size(); i = nodes_.next(i)) {
+    const size_t before = works_.size();
+    int last = -1;
+    for (const auto& maker : kMakers) {
+      last = maker(*this, i);
+      if (last >= 0) {
+        break;
+      }
+    }
+    if (last < 0) {
+      left = left < 0 ? i : left;
+      continue;
+    }
+    if (left >= 0) {
+      add_ggml_run(before, left, i - 1);
+      left = -1;
+    }
+    i = last;
+  }
+  if (left >= 0) {
+    add_ggml_run(works_.size(), left, nodes_.size() - 1);
+  }
+}
+
+MemoryRange WorkList::range(const ggml_tensor& tensor) const {
+  const ggml_tensor* root = root_of(tensor);
+  const size_t bytes = ggml_nbytes(&tensor);
+  if (rebound_.contains(root)) {
+    const size_t begin = tensor.view_src != nullptr ? tensor.view_offs : 0;
+    return {root, begin, begin + bytes};
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  return {nullptr, begin, begin + bytes};
+}
+
+void WorkList::add(std::unique_ptr<Work> work, int node,
+                   std::initializer_list<const ggml_tensor*> reads) {
+  work->node_index = node;
+  for (const ggml_tensor* tensor : reads) {
+    if (tensor != nullptr) {
+      work->reads.push_back(range(*tensor));
+    }
+  }
+  work->writes.push_back(range(nodes_.at(node)));
+  works_.push_back(std::move(work));
+}
+
+uint32_t WorkList::share_out(int64_t n, int64_t per_unit, int64_t least) const {
+  const int64_t most = static_cast<int64_t>(n_threads_) * 8;
+  const int64_t worthwhile = n * per_unit / std::max<int64_t>(least, 1);
+  return static_cast<uint32_t>(std::clamp<int64_t>(std::min(worthwhile, most), 1, n));
+}
+
+void WorkList::add_ggml_run(size_t before, int first, int last) {
+  std::unique_ptr<Work> run = make_ggml_run(nodes_, first, last, n_threads_, ggml_threads_);
+  for (int i = first; i <= last; ++i) {
+    const ggml_tensor& node = nodes_.at(i);
+    if (is_view(node)) {
+      continue;
+    }
+    for (const ggml_tensor* source : node.src) {
+      if (source != nullptr) {
+        run->reads.push_back(range(*source));
+      }
+    }
+    run->writes.push_back(range(node));
+    run->node_index = i;
+  }
+  n_ggml_runs_ += run->is_small ? 0 : 1;
+  works_.insert(works_.begin() + static_cast<ptrdiff_t>(before), std::move(run));
+}
+
+// Activations, prepared for products.
+namespace {
+
+class PrepareWork final : public Work {
+ public:
+  PrepareWork(const MatmulKernels& kernels, ActivationForm form, const ggml_tensor& x,
+              size_t offset)
+      : kernels_(kernels),
+        form_(form),
+        x_(x),
+        offset_(offset),
+        row_bytes_(kernels.prepared_size(form, x.ne[0])) {}
+
+  void run(uint32_t task, const WorkMemory& memory) override {
+    const int64_t rows = row_count(x_);
+    const int64_t end = rows * (task + 1) / n_tasks;
+    for (int64_t row = rows * task / n_tasks; row < end; ++row) {
+      kernels_.prepare(form_, f32_row(x_, row_at(x_, row)), x_.ne[0],
+                       memory.shared + offset_ + static_cast<size_t>(row) * row_bytes_);
+    }
+  }
+
+ private:
+  const MatmulKernels& kernels_;
+  const ActivationForm form_;
+  const ggml_tensor& x_;
+  const size_t offset_;
+  const size_t row_bytes_;
+};
+
+size_t prepared_bytes(const MatmulKernels& kernels, ActivationForm form, const ggml_tensor& x) {
+  return aligned(kernels.prepared_size(form, x.ne[0]) * static_cast<size_t>(row_count(x)));
+}
+
+}  // namespace
+
+void WorkList::reserve_prepared() {
+  if (kernels_.matmul == nullptr) {
+    return;
+  }
+  for (int i = 0; i < nodes_.size(); ++i) {
+    const ggml_tensor& node = nodes_.at(i);
+    if (node.op != GGML_OP_MUL_MAT) {
+      continue;
+    }
+    const MatmulKernel kernel = kernels_.matmul->kernel(node.src[0]->type);
+    if (kernel.multiply != nullptr && has_f32_rows(*node.src[1])) {
+      place_bytes_ =
+          std::max(place_bytes_, prepared_bytes(*kernels_.matmul, kernel.form, *node.src[1]));
+    }
+  }
+  places_.resize(kPreparedPlaces);
+  shared_bytes_ = kPreparedPlaces * place_bytes_;
+}
+
+MemoryRange WorkList::prepared(const ggml_tensor& x, ActivationForm form) {
+  const ggml_tensor& source = reshaped_from(x);
+  for (const Prepared& place : places_) {
+    if (place.x == &source && place.form == form && source.ne[0] == x.ne[0]) {
+      return place.range;
+    }
+  }
+  const size_t offset = next_place_ * place_bytes_;
+  const MemoryRange range = {&kShared, offset, offset + prepared_bytes(*kernels_.matmul, form, x)};
+  places_[next_place_] = {source.ne[0] == x.ne[0] ? &source : &x, form, range};
+  next_place_ = (next_place_ + 1) % kPreparedPlaces;
+  auto work = std::make_unique<PrepareWork>(*kernels_.matmul, form, x, offset);
+  work->n_tasks = share_out(row_count(x), x.ne[0], 16384);
+  work->elements = ggml_nelements(&x);
+  work->reads.push_back(this->range(x));
+  work->writes.push_back(range);
+  works_.push_back(std::move(work));
+  return range;
+}
+
+MemoryRange WorkList::rope_table(const ggml_tensor& rope) {
+  std::vector<int64_t> key = {reinterpret_cast<intptr_t>(rope.src[1]),
+                              reinterpret_cast<intptr_t>(rope.src[2])};
+  key.insert(key.end(), std::begin(rope.op_params), std::end(rope.op_params));
+  if (const auto found = rope_tables_.find(key); found != rope_tables_.end()) {
+    return found->second;
+  }
+  const auto n_dims = static_cast<size_t>(rope.op_params[1]);
+  const size_t bytes = static_cast<size_t>(rope.src[1]->ne[0]) * n_dims * sizeof(float);
+  const MemoryRange range = {&kShared, shared_bytes_, shared_bytes_ + bytes};
+  shared_bytes_ += aligned(bytes);
+  std::unique_ptr<Work> work = make_rope_table(rope, range.begin);
+  work->n_tasks = share_out(rope.src[1]->ne[0], rope.op_params[1], 1024);
+  work->elements = rope.src[1]->ne[0] * rope.op_params[1];
+  work->reads.push_back(this->range(*rope.src[1]));
+  if (rope.src[2] != nullptr) {
+    work->reads.push_back(this->range(*rope.src[2]));
+  }
+  work->writes.push_back(range);
+  works_.push_back(std::move(work));
+  rope_tables_[key] = range;
+  return range;
+}
+
+}  // namespace executorch_ggml

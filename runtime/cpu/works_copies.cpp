@@ -1,0 +1,155 @@
+// Rows that are moved: read from and written to tables, copied, turned.
+#include <cstring>
+
+#include "ggml-cpu.h"
+#include "runtime/cpu/tensors.h"
+#include "runtime/cpu/work_list.h"
+
+namespace executorch_ggml {
+namespace {
+
+constexpr int64_t kTaskElements = 16384;
+
+// Which of its rows a work is to run: `run(first, end)`.
+template <typename Run>
+class RangeWork final : public Work {
+ public:
+  RangeWork(int64_t rows, Run run) : rows_(rows), run_(std::move(run)) {}
+
+  void run(uint32_t task, const WorkMemory&) override {
+    run_(rows_ * task / n_tasks, rows_ * (task + 1) / n_tasks);
+  }
+
+ private:
+  const int64_t rows_;
+  const Run run_;
+};
+
+template <typename Run>
+void add_range(WorkList& list, int node, int64_t rows, int64_t per_row,
+               std::initializer_list<const ggml_tensor*> reads, Run run) {
+  auto work = std::make_unique<RangeWork<Run>>(rows, std::move(run));
+  work->n_tasks = list.share_out(rows, per_row, kTaskElements);
+  work->elements = rows * per_row;
+  list.add(std::move(work), node, reads);
+}
+
+int64_t id_at(const ggml_tensor& ids, const RowAt& at) {
+  const char* const place = static_cast<const char*>(ids.data) +
+                            static_cast<size_t>(at.i1) * ids.nb[0] +
+                            static_cast<size_t>(at.i2 % ids.ne[1]) * ids.nb[1] +
+                            static_cast<size_t>(at.i3 % ids.ne[2]) * ids.nb[2];
+  return ids.type == GGML_TYPE_I64 ? *reinterpret_cast<const int64_t*>(place)
+                                   : *reinterpret_cast<const int32_t*>(place);
+}
+
+bool is_id_type(ggml_type type) { return type == GGML_TYPE_I32 || type == GGML_TYPE_I64; }
+
+int make_set_rows(WorkList& list, int i) {
+  const ggml_tensor& node = list.nodes().at(i);
+  const ggml_tensor& values = *node.src[0];
+  const ggml_tensor& ids = *node.src[1];
+  const ggml_from_float_t from_float =
+      node.type == GGML_TYPE_F32 ? nullptr : ggml_get_type_traits_cpu(node.type)->from_float;
+  if (!has_f32_rows(values) || !is_id_type(ids.type) || node.nb[0] != ggml_type_size(node.type) ||
+      (node.type != GGML_TYPE_F32 && from_float == nullptr)) {
+    return -1;
+  }
+  const RowKernels& kernels = *list.kernels().rows;
+  const int64_t n = values.ne[0];
+  add_range(list, i, row_count(values), n, {&values, &ids},
+            [&kernels, &node, &values, &ids, from_float, n](int64_t first, int64_t end) {
+              for (int64_t row = first; row < end; ++row) {
+                const RowAt at = row_at(values, row);
+                const float* const source = f32_row(values, at);
+                char* const target = row_data(node, {id_at(ids, at), at.i2, at.i3});
+                if (node.type == GGML_TYPE_F32) {
+                  std::memcpy(target, source, static_cast<size_t>(n) * sizeof(float));
+                } else if (node.type == GGML_TYPE_F16) {
+                  kernels.to_f16(source, n, reinterpret_cast<ggml_fp16_t*>(target));
+                } else {
+                  from_float(source, target, n);
+                }
+              }
+            });
+  return i;
+}
+
+int make_get_rows(WorkList& list, int i) {
+  const ggml_tensor& node = list.nodes().at(i);
+  const ggml_tensor& table = *node.src[0];
+  const ggml_tensor& ids = *node.src[1];
+  const ggml_to_float_t to_float = ggml_get_type_traits(table.type)->to_float;
+  if (!has_f32_rows(node) || !is_id_type(ids.type) || table.nb[0] != ggml_type_size(table.type) ||
+      (table.type != GGML_TYPE_F32 && to_float == nullptr) || table.type == GGML_TYPE_I32 ||
+      (table.buffer != nullptr && !ggml_backend_buffer_is_host(table.buffer))) {
+    return -1;
+  }
+  const int64_t n = node.ne[0];
+  add_range(list, i, row_count(node), n, {&table, &ids},
+            [&node, &table, &ids, to_float, n](int64_t first, int64_t end) {
+              for (int64_t row = first; row < end; ++row) {
+                const RowAt at = row_at(node, row);
+                const char* const source = row_data(table, {id_at(ids, at), at.i2, at.i3});
+                if (table.type == GGML_TYPE_F32) {
+                  std::memcpy(f32_row(node, at), source, static_cast<size_t>(n) * sizeof(float));
+                } else {
+                  to_float(source, f32_row(node, at), n);
+                }
+              }
+            });
+  return i;
+}
+
+}  // namespace
+
+int make_rows(WorkList& list, int i) {
+  switch (list.nodes().at(i).op) {
+    case GGML_OP_SET_ROWS:
+      return make_set_rows(list, i);
+    case GGML_OP_GET_ROWS:
+      return make_get_rows(list, i);
+    default:
+      return -1;
+  }
+}
+
+int make_copy(WorkList& list, int i) {
+  const ggml_tensor& node = list.nodes().at(i);
+  if (node.op != GGML_OP_CONT && node.op != GGML_OP_CPY && node.op != GGML_OP_DUP) {
+    return -1;
+  }
+  const ggml_tensor& x = *node.src[0];
+  const bool to_f16 = node.type == GGML_TYPE_F16 && has_f32_rows(x);
+  const bool same =
+      node.type == x.type && ggml_type_size(x.type) == sizeof(float) && ggml_blck_size(x.type) == 1;
+  if ((!same && !to_f16) || !ggml_are_same_shape(&x, &node) ||
+      node.nb[0] != ggml_type_size(node.type)) {
+    return -1;
+  }
+  const RowKernels& kernels = *list.kernels().rows;
+  const int64_t n = node.ne[0];
+  const auto copy_row = [&kernels, &node, &x, to_f16, n](const RowAt& at) {
+    const char* const source = row_data(x, at);
+    char* const target = row_data(node, at);
+    if (to_f16) {
+      kernels.to_f16(reinterpret_cast<const float*>(source), n,
+                     reinterpret_cast<ggml_fp16_t*>(target));
+    } else if (x.nb[0] == sizeof(float)) {
+      std::memcpy(target, source, static_cast<size_t>(n) * sizeof(float));
+    } else {
+      auto* const out = reinterpret_cast<int32_t*>(target);
+      for (int64_t k = 0; k < n; ++k) {
+        out[k] = *reinterpret_cast<const int32_t*>(source + static_cast<size_t>(k) * x.nb[0]);
+      }
+    }
+  };
+  add_range(list, i, row_count(node), n, {&x}, [&node, copy_row](int64_t first, int64_t end) {
+    for (int64_t row = first; row < end; ++row) {
+      copy_row(row_at(node, row));
+    }
+  });
+  return i;
+}
+
+}  // namespace executorch_ggml

@@ -1,0 +1,159 @@
+// Products: MUL_MAT, with the bias and the sum that may follow it.
+#include <algorithm>
+
+#include "runtime/cpu/tensors.h"
+#include "runtime/cpu/work_list.h"
+
+namespace executorch_ggml {
+namespace {
+
+// Bytes of weights that a task of few tokens reads: enough to make taking a task cheap, little
+// enough that the threads end together.
+constexpr int64_t kTaskBytes = 64 * 1024;
+// Products of more tokens than this keep their weights in a cache meanwhile.
+constexpr int64_t kFewTokens = 8;
+constexpr int64_t kTasksPerThread = 4;
+
+// What a sum of the result's extents adds to it.
+enum class Addend { None, Bias, Residual };
+
+class MatmulWork final : public Work {
+ public:
+  // y: the product itself, or what was added to it last.
+  MatmulWork(const MatmulKernels& kernels, const ggml_tensor& product, const ggml_tensor& y,
+             const ggml_tensor* bias, const ggml_tensor* residual, size_t prepared, int n_threads)
+      : kernels_(kernels),
+        kernel_(kernels.kernel(product.src[0]->type)),
+        w_(*product.src[0]),
+        x_(*product.src[1]),
+        y_(y),
+        bias_(bias),
+        residual_(residual),
+        prepared_(prepared),
+        x_row_bytes_(kernels.prepared_size(kernel_.form, x_.ne[0])),
+        planes_(x_.ne[2] * x_.ne[3]),
+        tokens_(x_.ne[1]) {
+    rows_per_task_ = rows_per_task(n_threads);
+    groups_ = (w_.ne[1] + rows_per_task_ - 1) / rows_per_task_;
+    n_tasks = static_cast<uint32_t>(groups_ * planes_);
+    elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
+    thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
+  }
+
+  void run(uint32_t task, const WorkMemory& memory) override {
+    const int64_t plane = task / groups_;
+    const int64_t first = task % groups_ * rows_per_task_;
+    const RowAt at = {0, plane % x_.ne[2], plane / x_.ne[2]};
+    // Groups of planes of x share a plane of w.
+    const RowAt of_w = {first, at.i2 / (x_.ne[2] / w_.ne[2]), at.i3 / (x_.ne[3] / w_.ne[3])};
+    const auto offset = static_cast<size_t>(first);
+    kernel_.multiply({
+        .w = row_data(w_, of_w),
+        .row_stride = w_.nb[1],
+        .n_rows = std::min(rows_per_task_, w_.ne[1] - first),
+        .k = w_.ne[0],
+        .x = memory.shared + prepared_ + static_cast<size_t>(plane * tokens_) * x_row_bytes_,
+        .n_tokens = tokens_,
+        .y = f32_row(y_, at) + offset,
+        .y_stride = y_.ne[0],
+        .bias = bias_ == nullptr ? nullptr : static_cast<const float*>(bias_->data) + offset,
+        .residual = residual_ == nullptr ? nullptr : f32_row(*residual_, at) + offset,
+        .scratch = memory.thread,
+    });
+  }
+
+ private:
+  int64_t rows_per_task(int n_threads) const {
+    const auto in_groups = [](int64_t rows) {
+      return std::max<int64_t>(1, rows / kRowGroup) * kRowGroup;
+    };
+    if (tokens_ > kFewTokens) {
+      return 2 * kRowGroup;
+    }
+    const int64_t fit = in_groups(kTaskBytes / static_cast<int64_t>(w_.nb[1]));
+    return std::min(fit, in_groups(w_.ne[1] * planes_ / (n_threads * kTasksPerThread)));
+  }
+
+  const MatmulKernels& kernels_;
+  const MatmulKernel kernel_;
+  const ggml_tensor& w_;
+  const ggml_tensor& x_;
+  const ggml_tensor& y_;
+  const ggml_tensor* const bias_;
+  const ggml_tensor* const residual_;
+  const size_t prepared_;
+  const size_t x_row_bytes_;
+  const int64_t planes_;
+  const int64_t tokens_;
+  int64_t rows_per_task_ = 0;
+  int64_t groups_ = 0;
+};
+
+const ggml_tensor& other_operand(const ggml_tensor& sum, const ggml_tensor& one) {
+  return sum.src[0] == &one ? *sum.src[1] : *sum.src[0];
+}
+
+Addend addend_of(const ggml_tensor& product, const ggml_tensor& sum) {
+  if (sum.op != GGML_OP_ADD || !ggml_is_contiguous(&sum)) {
+    return Addend::None;
+  }
+  const ggml_tensor& other = other_operand(sum, product);
+  if (!ggml_is_contiguous(&other) || other.type != GGML_TYPE_F32) {
+    return Addend::None;
+  }
+  if (ggml_are_same_shape(&other, &product)) {
+    return Addend::Residual;
+  }
+  const bool is_bias = other.ne[0] == product.ne[0] && row_count(other) == 1;
+  return is_bias && ggml_are_same_shape(&sum, &product) ? Addend::Bias : Addend::None;
+}
+
+}  // namespace
+
+int make_matmul(WorkList& list, int i) {
+  const GraphNodes& nodes = list.nodes();
+  const ggml_tensor& product = nodes.at(i);
+  const MatmulKernels* const kernels = list.kernels().matmul;
+  if (product.op != GGML_OP_MUL_MAT || kernels == nullptr) {
+    return -1;
+  }
+  const ggml_tensor& w = *product.src[0];
+  const ggml_tensor& x = *product.src[1];
+  const MatmulKernel kernel = kernels->kernel(w.type);
+  // A weight in a buffer of ggml's own layouts is not what its type says.
+  if (kernel.multiply == nullptr || !has_f32_rows(x) || w.nb[0] != ggml_type_size(w.type) ||
+      (w.buffer != nullptr && !ggml_backend_buffer_is_host(w.buffer)) ||
+      !ggml_is_contiguous(&product)) {
+    return -1;
+  }
+  int last = i;
+  const ggml_tensor* bias = nullptr;
+  const ggml_tensor* residual = nullptr;
+  const auto fuse_sum = [&](Addend wanted) -> const ggml_tensor* {
+    const ggml_tensor& y = nodes.at(last);
+    if (!nodes.feeds_only_next(last) || addend_of(y, nodes.at(nodes.next(last))) != wanted) {
+      return nullptr;
+    }
+    const ggml_tensor& sum = nodes.at(nodes.next(last));
+    const ggml_tensor& other = other_operand(sum, y);
+    // Rows are stored while others still are read: a sum may only replace its own operand.
+    const MemoryRange at = list.range(sum);
+    const bool in_place = list.range(other).begin == at.begin && wanted == Addend::Residual;
+    if (list.range(w).overlaps(at) || (list.range(other).overlaps(at) && !in_place)) {
+      return nullptr;
+    }
+    last = nodes.next(last);
+    return &other;
+  };
+  bias = fuse_sum(Addend::Bias);
+  residual = fuse_sum(Addend::Residual);
+
+  const MemoryRange prepared = list.prepared(x, kernel.form);
+  list.add(std::make_unique<MatmulWork>(*kernels, product, nodes.at(last), bias, residual,
+                                        prepared.begin, list.n_threads()),
+           last, {&w, bias, residual});
+  list.reads_shared(prepared);
+  return last;
+}
+
+}  // namespace executorch_ggml

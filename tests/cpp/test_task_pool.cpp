@@ -1,0 +1,124 @@
+// Threads that share tasks: each task runs once, steps keep their order, programs do not mix.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/cpu/task_pool.h"
+
+namespace executorch_ggml {
+namespace {
+
+// Counts the runs of each task, and the tasks that ran before an earlier step had ended.
+class Counting final : public TaskProgram {
+ public:
+  Counting(std::vector<uint32_t> steps, int n_threads)
+      : steps_(std::move(steps)),
+        busy_(static_cast<size_t>(n_threads)),
+        done_(steps_.size()),
+        runs_(std::accumulate(steps_.begin(), steps_.end(), size_t{0})) {}
+
+  std::span<const uint32_t> steps() const override { return steps_; }
+
+  void run_task(uint32_t step, uint32_t task, int thread) override {
+    if (busy_[static_cast<size_t>(thread)].exchange(true)) {
+      ++shared_threads;
+    }
+    for (uint32_t before = 0; before < step; ++before) {
+      early += done_[before] < steps_[before] ? 1 : 0;
+    }
+    size_t index = task;
+    for (uint32_t before = 0; before < step; ++before) {
+      index += steps_[before];
+    }
+    ++runs_[index];
+    if (delay.count() > 0) {
+      std::this_thread::sleep_for(delay);
+    }
+    ++done_[step];
+    busy_[static_cast<size_t>(thread)] = false;
+  }
+
+  bool each_once() const {
+    return std::ranges::all_of(runs_, [](const std::atomic<int>& n) { return n == 1; });
+  }
+
+  std::atomic<int> early = 0;
+  std::atomic<int> shared_threads = 0;
+  std::chrono::microseconds delay{0};
+
+ private:
+  const std::vector<uint32_t> steps_;
+  std::vector<std::atomic<bool>> busy_;
+  std::vector<std::atomic<uint32_t>> done_;
+  std::vector<std::atomic<int>> runs_;
+};
+
+void expect_all_ran(TaskPool& pool, std::vector<uint32_t> steps,
+                    std::chrono::microseconds delay = {}) {
+  Counting program(std::move(steps), pool.n_threads());
+  program.delay = delay;
+  pool.run(program);
+  EXPECT_TRUE(program.each_once());
+  EXPECT_EQ(program.early, 0);
+  EXPECT_EQ(program.shared_threads, 0);
+}
+
+TEST(TaskPool, RunsEachTaskOnceAndStepsInOrder) {
+  std::mt19937 engine(7);
+  std::uniform_int_distribution<uint32_t> tasks(1, 40);
+  for (const int n_threads : {1, 2, 3, 8}) {
+    TaskPool pool(n_threads);
+    EXPECT_EQ(pool.n_threads(), n_threads);
+    for (int round = 0; round < 300; ++round) {
+      std::vector<uint32_t> steps(engine() % 30);
+      std::ranges::generate(steps, [&] { return engine() % 3 == 0 ? 1 : tasks(engine); });
+      expect_all_ran(pool, steps);
+    }
+  }
+}
+
+TEST(TaskPool, WakesThreadsThatSleep) {
+  TaskPool pool(4);
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    // A task takes longer than a waiting thread spins.
+    expect_all_ran(pool, {4, 1, 2, 9}, std::chrono::microseconds(300));
+  }
+}
+
+TEST(TaskPool, RunsOneProgramAtATime) {
+  TaskPool pool(2);
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&pool] {
+      for (int round = 0; round < 100; ++round) {
+        expect_all_ran(pool, {3, 1, 5, 2});
+      }
+    });
+  }
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+}
+
+TEST(TaskPool, IsSharedByAllWhoAskForAsManyThreads) {
+  std::shared_ptr<TaskPool> a;
+  std::shared_ptr<TaskPool> b;
+  std::shared_ptr<TaskPool> c;
+  ASSERT_TRUE(TaskPool::acquire(2, a).ok());
+  ASSERT_TRUE(TaskPool::acquire(2, b).ok());
+  ASSERT_TRUE(TaskPool::acquire(3, c).ok());
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+  EXPECT_EQ(TaskPool::acquire(0, a).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(TaskPool::acquire(100000, a).code(), StatusCode::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace executorch_ggml
