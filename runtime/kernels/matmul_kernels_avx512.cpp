@@ -73,14 +73,29 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
   }
 }
 
+template <class Type>
+MatmulKernel quantized() {
+  return {multiply<Type>, ActivationForm::Q8};
+}
+
 MatmulKernel kernel(ggml_type type) {
   switch (type) {
     case GGML_TYPE_Q8_0:
-      return {multiply<Q8_0>, ActivationForm::Q8};
+      return quantized<Q8_0>();
     case GGML_TYPE_Q4_0:
-      return {multiply<Q4_0>, ActivationForm::Q8};
+      return quantized<Q4_0>();
+    case GGML_TYPE_Q4_1:
+      return quantized<Q4_1>();
+    case GGML_TYPE_Q5_0:
+      return quantized<Q5_0>();
+    case GGML_TYPE_Q5_1:
+      return quantized<Q5_1>();
+    case GGML_TYPE_Q4_K:
+      return quantized<Q4_K>();
+    case GGML_TYPE_Q5_K:
+      return quantized<Q5_K>();
     case GGML_TYPE_Q6_K:
-      return {multiply<Q6_K>, ActivationForm::Q8};
+      return quantized<Q6_K>();
     default:
       return {};
   }

@@ -129,6 +129,10 @@ EG_INLINE void store_sums(const MatmulTask& t, const __m512* sums, int64_t row, 
   _mm_mask_storeu_ps(y, kMask, result);
 }
 
+// How far ahead weights are fetched, beyond the rows at hand. As these are read together, the
+// machine itself would look ahead in each of them, and at its start not at all.
+constexpr size_t kAhead = 4096;
+
 // `kRows` rows times `kTokens` tokens.
 template <class Type, int kRows, int kTokens>
 void dots(const MatmulTask& t, int64_t row, int64_t token) {
@@ -142,7 +146,8 @@ void dots(const MatmulTask& t, int64_t row, int64_t token) {
   for (int r = 0; r < kRows; ++r) {
     w[r] = static_cast<const uint8_t*>(t.w) + static_cast<size_t>(row + r) * t.row_stride;
   }
-  const size_t ahead = kRows * t.row_stride;
+  const uint8_t* next = w[0] + kRows * t.row_stride + kAhead;
+  const uint8_t* next_end = next;
 
   __m512 sums[size_t{kTokens}][size_t{kRows}];
   for (int i = 0; i < kTokens; ++i) {
@@ -222,11 +227,11 @@ void dots(const MatmulTask& t, int64_t row, int64_t token) {
   const int64_t full = t.k / kUnit;
   for (int64_t unit = 0; unit < full; ++unit) {
     step(unit);
+    for (next_end += kRows * Type::kBytes; next < next_end; next += 64) {
+      _mm_prefetch(next, _MM_HINT_T1);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      for (size_t line = 0; line < Type::kBytes; line += 64) {
-        _mm_prefetch(w[r] + ahead + line, _MM_HINT_T0);
-      }
       w[r] += Type::kBytes;
     }
   }

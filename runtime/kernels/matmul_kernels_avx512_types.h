@@ -42,6 +42,11 @@ EG_INLINE __m512i in_lanes(short a, short b, short c, short d) {
   return _mm512_setr_epi64(pair(a), pair(b), pair(c), pair(d), 0, 0, 0, 0);
 }
 
+// With these bits of `high`, which are 0 in `q`.
+EG_INLINE __m512i with_bits(__m512i q, __m512i high, int bits) {
+  return _mm512_ternarylogic_epi32(q, high, bytes_of(bits), 0xF8);
+}
+
 EG_INLINE __m512i low_nibbles(__m512i q) { return _mm512_and_si512(q, bytes_of(0x0F)); }
 EG_INLINE __m512i high_nibbles(__m512i q) { return low_nibbles(_mm512_srli_epi16(q, 4)); }
 
@@ -101,6 +106,170 @@ struct Q4_0 {
   }
 };
 
+// For Q4_1 and Q5_1: the places of four scales, each with its minimum after it, among words.
+EG_INLINE __m512i with_minima(short a, short b, short c, short d) {
+  const auto four = [](int i, int j, int k, int l) __attribute__((always_inline)) {
+    return static_cast<int64_t>(i) | static_cast<int64_t>(j) << 16 | static_cast<int64_t>(k) << 32 |
+           static_cast<int64_t>(l) << 48;
+  };
+  return _mm512_setr_epi64(four(a, b, c, d), 0, four(a + 1, b + 1, c + 1, d + 1), 0, 0, 0, 0, 0);
+}
+
+struct Q4_1 {
+  static constexpr int kGroups = 1;
+  static constexpr size_t kBlockBytes = 20;
+  static constexpr size_t kBytes = 4 * kBlockBytes;
+  static constexpr int kOffset = 0;
+  static constexpr bool kSplit = false;
+  static constexpr int kMin = 1;
+
+  static EG_INLINE __m512 scales(const uint8_t* p) {
+    return widen(_mm512_maskz_permutexvar_epi16(0x0F0F, with_minima(0, 10, 20, 30), load(p)));
+  }
+  static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) {
+    return _mm512_permutexvar_ps(lane_numbers(0, 1, 2, 3), scales);
+  }
+  static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 14, 15);
+    const __m512i all = _mm512_mask_permutexvar_epi32(load16(p + 4), 0xFFF0, places, load(p + 16));
+    q[0] = low_nibbles(all);
+    q[1] = high_nibbles(all);
+  }
+};
+
+// The fifth bits of a unit's four blocks, 32 each, which lie `kStride` bytes apart.
+template <size_t kStride>
+EG_INLINE void add_fifth_bits(const uint8_t* p, __m512i q[2]) {
+  const auto two = [p](size_t block, int shift) __attribute__((always_inline)) {
+    const uint64_t first = load4(p + block * kStride) >> shift & 0xFFFF;
+    const uint64_t second = load4(p + (block + 1) * kStride) >> shift & 0xFFFF;
+    return first | second << 16;
+  };
+  const __m512i bit = bytes_of(0x10);
+  q[0] = _mm512_mask_add_epi8(q[0], two(0, 0) | two(2, 0) << 32, q[0], bit);
+  q[1] = _mm512_mask_add_epi8(q[1], two(0, 16) | two(2, 16) << 32, q[1], bit);
+}
+
+struct Q5_0 {
+  static constexpr int kGroups = 1;
+  static constexpr size_t kBlockBytes = 22;
+  static constexpr size_t kBytes = 4 * kBlockBytes;
+  static constexpr int kOffset = 16;
+  static constexpr bool kSplit = false;
+  static constexpr int kMin = 0;
+
+  static EG_INLINE __m512 scales(const uint8_t* p) {
+    const __m512i first = _mm512_permutexvar_epi16(in_lanes(0, 11, 22, 0), load(p));
+    return widen(_mm512_mask_permutexvar_epi16(first, 0xF000, in_lanes(0, 0, 0, 21), load(p + 24)));
+  }
+  static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) { return scales; }
+  static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
+    const __m512i places = _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 20, 19, 18, 17, 16, 15,
+                                            14, 13, 9, 8, 7, 6, 5, 4, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m512i all =
+        _mm512_mask_permutexvar_epi16(load16(p + 6), 0xFFFFFF00U, places, load(p + 24));
+    q[0] = low_nibbles(all);
+    q[1] = high_nibbles(all);
+    add_fifth_bits<kBlockBytes>(p + 2, q);
+  }
+};
+
+struct Q5_1 {
+  static constexpr int kGroups = 1;
+  static constexpr size_t kBlockBytes = 24;
+  static constexpr size_t kBytes = 4 * kBlockBytes;
+  static constexpr int kOffset = 0;
+  static constexpr bool kSplit = false;
+  static constexpr int kMin = 1;
+
+  static EG_INLINE __m512 scales(const uint8_t* p) {
+    const __m512i first =
+        _mm512_maskz_permutexvar_epi16(0x0707, with_minima(0, 12, 24, 0), load(p));
+    return widen(
+        _mm512_mask_permutexvar_epi16(first, 0x0808, with_minima(0, 0, 0, 20), load(p + 32)));
+  }
+  static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) {
+    return _mm512_permutexvar_ps(lane_numbers(0, 1, 2, 3), scales);
+  }
+  static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15);
+    const __m512i all = _mm512_mask_permutexvar_epi32(load16(p + 8), 0xFFF0, places, load(p + 32));
+    q[0] = low_nibbles(all);
+    q[1] = high_nibbles(all);
+    add_fifth_bits<kBlockBytes>(p + 4, q);
+  }
+};
+
+// For Q4_K and Q5_K: the eight scales and the eight minima of a unit, six bits each.
+EG_INLINE __m512 packed_scales(const uint8_t* p) {
+  const uint32_t first = load4(p + 4);
+  const uint32_t second = load4(p + 8);
+  const uint32_t third = load4(p + 12);
+  const uint64_t scales =
+      (first & 0x3F3F3F3F) | static_cast<uint64_t>((third & 0x0F0F0F0F) | (first >> 2 & 0x30303030))
+                                 << 32;
+  const uint64_t minima =
+      (second & 0x3F3F3F3F) |
+      static_cast<uint64_t>((third >> 4 & 0x0F0F0F0F) | (second >> 2 & 0x30303030)) << 32;
+  const __m128i both = _mm_set_epi64x(static_cast<int64_t>(minima), static_cast<int64_t>(scales));
+  // Of all scales eight times, then of all minima.
+  const __m256i halves = _mm256_set1_epi32(static_cast<int32_t>(load4(p)));
+  const __m256i picked = _mm256_shuffle_epi8(
+      halves, _mm256_setr_epi16(0x0100, 0x0100, 0x0100, 0x0100, 0x0100, 0x0100, 0x0100, 0x0100,
+                                0x0302, 0x0302, 0x0302, 0x0302, 0x0302, 0x0302, 0x0302, 0x0302));
+  return _mm512_mul_ps(_mm512_cvtph_ps(picked), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(both)));
+}
+
+EG_INLINE __m512 spread_packed(__m512 scales, int group) {
+  const int first = 4 * group;
+  return _mm512_permutexvar_ps(lane_numbers(first, first + 1, first + 2, first + 3), scales);
+}
+
+// The nibbles of 64 bytes: two blocks in the low ones of the first 32, and in the high ones.
+EG_INLINE void packed_nibbles(__m512i stored, __m512i q[2]) {
+  const __m512i shifts = lane_numbers(0, 4, 0, 4);
+  q[0] = nibbles(_mm512_shuffle_i64x2(stored, stored, 0xA0), shifts);
+  q[1] = nibbles(_mm512_shuffle_i64x2(stored, stored, 0xF5), shifts);
+}
+
+struct Q4_K {
+  static constexpr int kGroups = 2;
+  static constexpr size_t kBytes = 144;
+  static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
+  static constexpr int kOffset = 0;
+  static constexpr bool kSplit = false;
+  static constexpr int kMin = -1;
+
+  static EG_INLINE __m512 scales(const uint8_t* p) { return packed_scales(p); }
+  static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
+    return spread_packed(scales, group);
+  }
+  static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
+    packed_nibbles(load(p + 16 + 64 * group), q);
+  }
+};
+
+struct Q5_K {
+  static constexpr int kGroups = 2;
+  static constexpr size_t kBytes = 176;
+  static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
+  static constexpr int kOffset = 0;
+  static constexpr bool kSplit = false;
+  static constexpr int kMin = -1;
+
+  static EG_INLINE __m512 scales(const uint8_t* p) { return packed_scales(p); }
+  static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
+    return spread_packed(scales, group);
+  }
+  static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
+    packed_nibbles(load(p + 48 + 64 * group), q);
+    // Block by block a bit of each byte, which turns to the fifth.
+    const __m512i turns = group == 0 ? lane_numbers(4, 3, 2, 1) : lane_numbers(0, 31, 30, 29);
+    q[0] = with_bits(q[0], _mm512_rolv_epi32(load16_spread(p + 16), turns), 0x10);
+    q[1] = with_bits(q[1], _mm512_rolv_epi32(load16_spread(p + 32), turns), 0x10);
+  }
+};
+
 struct Q6_K {
   static constexpr int kGroups = 2;
   static constexpr size_t kBytes = 210;
@@ -127,13 +296,8 @@ struct Q6_K {
     const __m512i b = nibbles(_mm512_shuffle_i64x2(low, low, 0xDD), shifts);
     // To the bits 4 and 5.
     const __m512i turns = lane_numbers(4, 2, 0, 30);
-    q[0] = with_bits(a, _mm512_rolv_epi32(load16_spread(high), turns));
-    q[1] = with_bits(b, _mm512_rolv_epi32(load16_spread(high + 16), turns));
-  }
-
- private:
-  static EG_INLINE __m512i with_bits(__m512i q, __m512i high) {
-    return _mm512_ternarylogic_epi32(q, high, bytes_of(0x30), 0xF8);  // q | (high & mask)
+    q[0] = with_bits(a, _mm512_rolv_epi32(load16_spread(high), turns), 0x30);
+    q[1] = with_bits(b, _mm512_rolv_epi32(load16_spread(high + 16), turns), 0x30);
   }
 };
 
