@@ -43,23 +43,43 @@ class Summary:
 
 
 def take_turns(
-    runs: Mapping[str, Run], turns: int, progress: Callable[[str], None]
+    runs: Mapping[str, Run],
+    turns: int,
+    progress: Callable[[str], None],
+    failures: dict[str, str] | None = None,
 ) -> dict[str, Series]:
-    """Run each peer once per turn, in order, ``turns`` times."""
+    """Run each peer once per turn, in order, ``turns`` times.
+
+    With ``failures``, a run that raises is noted there by its name and not tried again, and
+    the others go on; its values are then those of the turns before. Without, it ends all.
+    """
     series = {name: Series(name) for name in runs}
     for turn in range(turns):
         for name, run in runs.items():
+            if failures is not None and name in failures:
+                continue
             progress(f"turn {turn + 1} of {turns}: {name}")
-            series[name].add(run())
+            try:
+                series[name].add(run())
+            except Exception as error:
+                if failures is None:
+                    raise
+                failures[name] = f"{type(error).__name__}: {error}"
+                progress(f"{name} failed: {failures[name]}")
     return series
+
+
+def per_turn(a: Sequence[float], b: Sequence[float]) -> Summary | None:
+    """Quotients of the turns that both have, which are the first ones; None without any."""
+    quotients = [x / y for x, y in zip(a, b, strict=False) if y > 0]
+    return Summary.of(quotients) if quotients else None
 
 
 def ratios(ours: Series, peer: Series) -> dict[str, Summary]:
     """Ours over the peer's, turn by turn, for every figure that both report."""
-    return {
-        figure: Summary.of(
-            [a / b for a, b in zip(values, peer.values[figure], strict=True) if b > 0]
-        )
+    found = {
+        figure: per_turn(values, peer.values[figure])
         for figure, values in ours.values.items()
         if figure in peer.values
     }
+    return {figure: summary for figure, summary in found.items() if summary is not None}

@@ -28,8 +28,8 @@ import torch
 import transformers
 from executorch.exir import to_edge_transform_and_lower
 
+from bench.machine import ROOT
 from bench.measure import Summary, ratios, take_turns
-from bench.peers import ROOT
 from executorch_ggml import GgmlOptions, GgmlPartitioner, to_edge_rewrite_and_lower
 from executorch_ggml._library import load_library
 from executorch_ggml.passes import BatchNormFoldingRewritePass

@@ -1,0 +1,175 @@
+"""What the turns of :mod:`bench.llm` add up to: ratios, shares of limits, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench.measure import Series, Summary, per_turn, ratios
+from bench.models import Reads
+from bench.xnnpack import BYTES_PER_WEIGHT
+
+OURS, LLAMA, XNNPACK = "executorch-ggml", "llama.cpp", "XNNPACK 8da4w"
+#: llama.cpp's other attention, where its speed depends on it.
+LLAMA_FLASH = "llama.cpp, flash attention"
+READ_LIMIT = "read limit"
+
+FIRST_TOKEN, PEAK, BUSY = "first_token_seconds", "peak_memory_mib", "_busy"
+#: Bytes of a cached key's or value's element: F16 here, F32 in ExecuTorch's own attention.
+CACHE_BYTES, XNNPACK_CACHE_BYTES = 2, 4
+
+Figures = Mapping[str, Mapping[str, list[float]]]
+Settings = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a figure is shown. ``label`` is a format of the settings."""
+
+    figure: str
+    label: str
+    unit: str
+    #: Digits after the point.
+    digits: int = 1
+
+
+ROWS = (
+    Row("prefill", "prefill, {prompt} tokens", "tok/s"),
+    Row("decode", "decode, {decode} tokens", "tok/s"),
+    Row("deep", "decode after {depth:,} positions", "tok/s"),
+    Row(FIRST_TOKEN, "process start to first token", "s", 2),
+    Row(PEAK, "peak memory of the prefill", "MiB", 0),
+    Row("prefill" + BUSY, "prefill, one core busy", "tok/s"),
+    Row("decode" + BUSY, "decode, one core busy", "tok/s"),
+)
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The figures of a model: contender -> figure -> a value per turn."""
+
+    name: str
+    file: str
+    reads: Reads
+    figures: Figures
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def contenders(self) -> list[str]:
+        """Those that have figures, ours first."""
+        return [name for name, found in self.figures.items() if found and name != READ_LIMIT]
+
+    def as_json(self, settings: Settings) -> dict[str, Any]:
+        """Raw turns and all that is computed from them."""
+        return {
+            "name": self.name,
+            "file": self.file,
+            **asdict(self.reads),
+            "figures": {name: dict(found) for name, found in self.figures.items()},
+            "ratios": {peer: _plain(self.ratios(peer)) for peer in self.contenders if peer != OURS},
+            "read_share": {
+                name: _plain(self.read_shares(name, settings)) for name in self.contenders
+            },
+            "busy_share": {name: _plain(self.busy_shares(name)) for name in self.contenders},
+            "failures": dict(self.failures),
+        }
+
+    def ratios(self, peer: str) -> dict[str, Summary]:
+        """Ours over the peer's."""
+        return ratios(self._series(OURS), self._series(peer))
+
+    def read_shares(self, contender: str, settings: Settings) -> dict[str, Summary]:
+        """Of the memory's bandwidth, what the weights and the cache that are read make up."""
+        if contender.startswith("PyTorch"):
+            return {}  # its weights are not the file's
+        values = self._series(contender).values
+        limits = self._series(READ_LIMIT).values.get("bytes_per_second", [])
+        found: dict[str, Summary] = {}
+        for figure, depth in (("decode", 0), ("deep", settings["depth"])):
+            bytes_read = self.bytes_per_token(contender, depth)
+            share = per_turn([rate * bytes_read for rate in values.get(figure, [])], limits)
+            if share is not None:
+                found[figure] = share
+        return found
+
+    def bytes_per_token(self, contender: str, depth: int) -> float:
+        """What a token reads with ``depth`` positions in the cache."""
+        if contender == XNNPACK:
+            weights = self.reads.n_weights * BYTES_PER_WEIGHT
+            return weights + depth * self.reads.position_elements * XNNPACK_CACHE_BYTES
+        return self.reads.weight_bytes + depth * self.reads.position_elements * CACHE_BYTES
+
+    def busy_shares(self, contender: str) -> dict[str, Summary]:
+        """What one busy core leaves of each idle figure."""
+        values = self._series(contender).values
+        found = {
+            figure: per_turn(values[figure + BUSY], idle)
+            for figure, idle in values.items()
+            if figure + BUSY in values
+        }
+        return {figure: share for figure, share in found.items() if share is not None}
+
+    def _series(self, name: str) -> Series:
+        return Series(name, {k: list(v) for k, v in self.figures.get(name, {}).items()})
+
+
+def _plain(summaries: Mapping[str, Summary]) -> dict[str, dict[str, float]]:
+    return {name: asdict(summary) for name, summary in summaries.items()}
+
+
+def _cell(summary: Summary | None, digits: int, factor: float = 1.0) -> str:
+    if summary is None:
+        return ""
+    values = (f"{v * factor:.{digits}f}" for v in (summary.median, summary.low, summary.high))
+    return "{} ({}..{})".format(*values)
+
+
+def table(result: ModelResult, settings: Settings) -> str:
+    """The figures in Markdown: median (lowest..highest) of the turns, and ours over each peer's."""
+    contenders = result.contenders
+    peers = [name for name in contenders if name != OURS]
+    header = ["", OURS]
+    for peer in peers:
+        header += [peer, "ratio"]
+    body: list[list[str]] = []
+
+    def add(label: str, cells: Mapping[str, str], quotients: Mapping[str, str]) -> None:
+        if any(cells.values()):
+            row = [label, cells.get(OURS, "")]
+            for peer in peers:
+                row += [cells.get(peer, ""), quotients.get(peer, "")]
+            body.append(row)
+
+    ratio_of = {peer: result.ratios(peer) for peer in peers}
+    read = {name: result.read_shares(name, settings) for name in contenders}
+    busy = {name: result.busy_shares(name) for name in contenders}
+    for row in ROWS:
+        cells, quotients = {}, {}
+        for name in contenders:
+            values = result.figures[name].get(row.figure)
+            cells[name] = _cell(Summary.of(values) if values else None, row.digits)
+        for peer in peers:
+            quotients[peer] = _cell(ratio_of[peer].get(row.figure), 2)
+        add(f"{row.label.format(**settings)}, {row.unit}", cells, quotients)
+        label, shares = ("… of the read limit, %", read)
+        if row.figure.endswith(BUSY):
+            label, shares = ("… of the idle figure, %", busy)
+        key = row.figure.removesuffix(BUSY)
+        add(label, {n: _cell(found.get(key), 0, 100) for n, found in shares.items()}, {})
+
+    lines = [f"### {result.name} ({result.file}, {settings['threads']} threads)", ""]
+    lines += ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *body]]
+    lines += ["", _note(result, settings)]
+    lines += [f"Failed: {job}: {error}" for job, error in result.failures.items()]
+    return "\n".join([*lines, ""])
+
+
+def _note(result: ModelResult, settings: Settings) -> str:
+    limits = result.figures.get(READ_LIMIT, {}).get("bytes_per_second")
+    read = f"A token reads {result.reads.weight_bytes / 2**20:.0f} MiB of weights"
+    if limits:
+        limit = Summary.of([value / 1e9 for value in limits])
+        read += f"; memory is read at {_cell(limit, 1)} GB/s"
+    turns = settings["turns"]
+    return f"Median (lowest..highest) of {turns} turns; ratio: ours over theirs. {read}."
