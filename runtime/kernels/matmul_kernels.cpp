@@ -3,30 +3,45 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/platform/system_info.h"
+
 namespace executorch_ggml {
 
 #if defined(__x86_64__)
 namespace avx512 {
 extern const MatmulKernels kMatmulKernels;
 }
+namespace avx2 {
+extern const MatmulKernels kMatmulKernels;
+}
+#elif defined(__aarch64__)
+namespace neon {
+extern const MatmulKernels kMatmulKernels;
+}
 #endif
 
 namespace {
 
+struct Candidate {
+  const MatmulKernels* kernels;
+  bool runs_here;
+};
+
 // The best first. `isa`: its name, or null for any.
 const MatmulKernels* find([[maybe_unused]] const char* isa) {
 #if defined(__x86_64__)
-  struct Candidate {
-    const MatmulKernels* kernels;
-    bool runs_here;
-  };
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("f16c");
   const bool has_avx512 =
       has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni");
-  const Candidate candidates[] = {{&avx512::kMatmulKernels, has_avx512}};
+  const Candidate candidates[] = {{&avx512::kMatmulKernels, has_avx512},
+                                  {&avx2::kMatmulKernels, has_avx2}};
+#elif defined(__aarch64__)
+  const Candidate candidates[] = {{&neon::kMatmulKernels, has_arm_dot_product()}};
+#endif
+#if defined(__x86_64__) || defined(__aarch64__)
   for (const Candidate& candidate : candidates) {
     if (candidate.runs_here && (isa == nullptr || std::strcmp(isa, candidate.kernels->isa) == 0)) {
       return candidate.kernels;

@@ -12,6 +12,10 @@
 #include <unistd.h>
 
 #include <fstream>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #elif defined(__APPLE__)
 #include <sys/resource.h>
 #include <sys/sysctl.h>
@@ -128,5 +132,15 @@ uint64_t physical_memory_bytes() { return 0; }
 uint64_t peak_memory_bytes() { return 0; }
 
 #endif
+
+bool has_arm_dot_product() {
+#if defined(__aarch64__) && defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  return true;  // all that macOS runs on
+#else
+  return false;
+#endif
+}
 
 }  // namespace executorch_ggml

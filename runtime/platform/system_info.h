@@ -17,4 +17,7 @@ uint64_t physical_memory_bytes();
 // included, in bytes; 0 when the system does not tell.
 uint64_t peak_memory_bytes();
 
+// Whether this is AArch64 with the dot product instructions.
+bool has_arm_dot_product();
+
 }  // namespace executorch_ggml
