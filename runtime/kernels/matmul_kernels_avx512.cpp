@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "runtime/kernels/matmul_kernels_avx512.h"
 
+#include "runtime/kernels/matmul_kernels_avx512_float.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
 
 namespace executorch_ggml::avx512 {
@@ -56,9 +57,7 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
   if (form == ActivationForm::F32) {
     float* const to = static_cast<float*>(prepared);
     for (int64_t i = 0; i < k; i += 16) {
-      const __mmask16 mask =
-          k - i < 16 ? static_cast<__mmask16>((1U << (k - i)) - 1) : __mmask16{0xFFFF};
-      _mm512_store_ps(to + i, _mm512_maskz_loadu_ps(mask, x + i));
+      _mm512_store_ps(to + i, _mm512_maskz_loadu_ps(first_lanes(k - i), x + i));
     }
     return;
   }
@@ -75,7 +74,12 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
 
 template <class Type>
 MatmulKernel quantized() {
-  return {multiply<Type>, ActivationForm::Q8};
+  return {multiply<Q8Product<Type>>, ActivationForm::Q8};
+}
+
+template <class Element>
+MatmulKernel floats() {
+  return {multiply<FloatProduct<Element>>, ActivationForm::F32};
 }
 
 MatmulKernel kernel(ggml_type type) {
@@ -96,13 +100,24 @@ MatmulKernel kernel(ggml_type type) {
       return quantized<Q5_K>();
     case GGML_TYPE_Q6_K:
       return quantized<Q6_K>();
+    case GGML_TYPE_F16:
+      return floats<F16>();
+    case GGML_TYPE_BF16:
+      return floats<BF16>();
+    case GGML_TYPE_F32:
+      return floats<F32>();
     default:
       return {};
   }
 }
 
-size_t scratch_size(ggml_type /*type*/, int64_t k) {
-  return static_cast<size_t>(n_groups(k)) * sizeof(PanelGroup);
+size_t scratch_size(ggml_type type, int64_t k) {
+  if (kernel(type).form == ActivationForm::F32) {
+    const int64_t n = k < kFloatChunk ? k : kFloatChunk;
+    return static_cast<size_t>(n) * kFloatRows * sizeof(float);
+  }
+  const int64_t n = k < kQ8Chunk ? k : kQ8Chunk;
+  return static_cast<size_t>(n_groups(n)) * sizeof(PanelGroup);
 }
 
 }  // namespace

@@ -1,12 +1,4 @@
-// Products of quantised weights for AVX-512 with VNNI: what all weight types share.
-//
-// Elements are taken in groups of 128, four blocks of 32. A group's bytes lie in two registers:
-// the first halves of its four blocks, then the second halves. So each register's four lanes of
-// 16 bytes belong to one block each, and one sum of products serves both registers.
-//
-// The machine multiplies unsigned bytes (weights, plus an offset that makes them so) by signed
-// ones (activations). A sum of integers starts from what the offset adds too much, so it is
-// exact.
+// Products of weights for AVX-512 with VNNI: what all weight types share.
 //
 // Nothing inline from the standard library here: the linker could take this file's copy,
 // compiled for a newer machine, for the whole program.
@@ -25,78 +17,38 @@
 
 #include "runtime/kernels/matmul_kernels.h"
 
+#define EG_INLINE inline __attribute__((always_inline))
+
 namespace executorch_ggml::avx512 {
 namespace {
 
-#define EG_INLINE inline __attribute__((always_inline))
-
-constexpr int64_t kBlock = 32;
-constexpr int64_t kGroup = 128;
-constexpr int kGroupBlocks = 4;
-
-// Prepared activations: 256 elements, in the order described above; zeros fill up the last one.
-struct alignas(64) Q8Block {
-  int8_t q[2 * kGroup];
-  float scale[8];         // of each block of 32; NaN if the block holds an element not finite
-  float scaled_sum[8];    // of a block's elements
-  int32_t offset[8];      // -128 times the sum of a block's integers
-  int32_t offset_low[8];  // the same of its first half
-};
-static_assert(sizeof(Q8Block) == 384);
-
-constexpr int64_t kQ8Elements = 2 * kGroup;
-
-// Numbers for the elements of each lane.
-EG_INLINE __m512i lane_numbers(int a, int b, int c, int d) {
-  return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+constexpr __mmask16 first_lanes(int64_t n) {
+  return n < 16 ? static_cast<__mmask16>((1U << n) - 1) : __mmask16{0xFFFF};
 }
 
-// The activations of one group.
-struct Group {
-  const Q8Block* block;
-  int64_t half;
+// --- few tokens: the weights' rows as they lie ------------------------------------------------
 
-  EG_INLINE __m512i q(int i) const { return _mm512_load_si512(block->q + half * kGroup + i * 64); }
-  // A value for each of the four blocks, in all 4 elements of its lane.
-  EG_INLINE __m512 spread(const float* of_block) const {
-    const __m512 four = _mm512_broadcast_f32x4(_mm_load_ps(of_block + half * 4));
-    return _mm512_permutevar_ps(four, lane_numbers(0, 1, 2, 3));
+// Fetches weights ahead of their use, in the order in which they lie. As several rows are read
+// at a time, the machine itself would look ahead in each of them, and at its start not at all.
+class Ahead {
+ public:
+  // `rows`: what is read at a time, in bytes.
+  EG_INLINE Ahead(const uint8_t* w, size_t rows) : next_(w + rows + kDistance), end_(next_) {}
+  // As many bytes are about to be read.
+  EG_INLINE void advance(size_t bytes) {
+    for (end_ += bytes; next_ < end_; next_ += 64) {
+      _mm_prefetch(next_, _MM_HINT_T1);
+    }
   }
-  EG_INLINE __m512i spread(const int32_t* of_block) const {
-    return _mm512_castps_si512(spread(reinterpret_cast<const float*>(of_block)));
-  }
+
+ private:
+  static constexpr size_t kDistance = 4096;
+  const uint8_t* next_;
+  const uint8_t* end_;
 };
 
-// --- what a weight type says of itself --------------------------------------------------------
-//
-//   kGroups      groups of a unit, which is decoded at a time
-//   kBytes       of a unit; kBlockBytes of what ggml counts as a block (a row may end within a
-//                unit)
-//   kOffset      what its integers are stored too large by: a power of 2, or 0
-//   kSplit       whether each half of a block has a scale of its own
-//   kMin         the sign of a block's minimum: 0 if there is none
-//   scales(unit)        the scales in the elements 0..7 (split: 0..15) and, if there are any, the
-//                       minima in 8..15
-//   spread(scales, g, half)  the scales of a group's blocks (split: of their halves)
-//   quants(unit, g, q)       the integers of a group
-
-// --- one to four tokens -----------------------------------------------------------------------
-
-template <int kOffset>
-EG_INLINE __m512i starts(__m512i offsets) {
-  // From four elements a quarter each.
-  static_assert(kOffset == 8 || kOffset == 16 || kOffset == 32 || kOffset == 128);
-  constexpr int kShift = kOffset == 8 ? 6 : kOffset == 16 ? 5 : kOffset == 32 ? 4 : 2;
-  return _mm512_srai_epi32(offsets, kShift);
-}
-
-// `size` bytes, filled up with zeros: blocks of weights that are 0.
-EG_INLINE void pad(const uint8_t* from, size_t size, uint8_t* to, size_t padded) {
-  for (size_t i = 0; i < padded; i += 64) {
-    const size_t left = size > i ? size - i : 0;
-    const __mmask64 mask = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
-    _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(mask, from + i));
-  }
+EG_INLINE const uint8_t* row_of(const MatmulTask& t, int64_t row) {
+  return static_cast<const uint8_t*>(t.w) + static_cast<size_t>(row) * t.row_stride;
 }
 
 // The sums of the elements of each of four registers.
@@ -129,153 +81,10 @@ EG_INLINE void store_sums(const MatmulTask& t, const __m512* sums, int64_t row, 
   _mm_mask_storeu_ps(y, kMask, result);
 }
 
-// How far ahead weights are fetched, beyond the rows at hand. As these are read together, the
-// machine itself would look ahead in each of them, and at its start not at all.
-constexpr size_t kAhead = 4096;
-
-// `kRows` rows times `kTokens` tokens.
-template <class Type, int kRows, int kTokens>
-void dots(const MatmulTask& t, int64_t row, int64_t token) {
-  constexpr int64_t kUnit = Type::kGroups * kGroup;
-  const size_t x_stride = static_cast<size_t>((t.k + kQ8Elements - 1) / kQ8Elements);
-  const Q8Block* x[size_t{kTokens}];
-  for (int i = 0; i < kTokens; ++i) {
-    x[i] = static_cast<const Q8Block*>(t.x) + static_cast<size_t>(token + i) * x_stride;
-  }
-  const uint8_t* w[size_t{kRows}];
-  for (int r = 0; r < kRows; ++r) {
-    w[r] = static_cast<const uint8_t*>(t.w) + static_cast<size_t>(row + r) * t.row_stride;
-  }
-  const uint8_t* next = w[0] + kRows * t.row_stride + kAhead;
-  const uint8_t* next_end = next;
-
-  __m512 sums[size_t{kTokens}][size_t{kRows}];
-  for (int i = 0; i < kTokens; ++i) {
-    for (int r = 0; r < kRows; ++r) {
-      sums[i][r] = _mm512_setzero_ps();
-    }
-  }
-
-  const auto step = [&](int64_t unit) __attribute__((always_inline)) {
-    __m512 scales[size_t{kRows}];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      scales[r] = Type::scales(w[r]);
-    }
-    if constexpr (Type::kMin != 0) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kTokens; ++i) {
-        // A unit of one group has its minima in the elements 8..11.
-        const Q8Block* const block = Type::kGroups == 2 ? x[i] + unit : x[i] + unit / 2;
-        const float* const of_block = block->scaled_sum + (Type::kGroups == 2 ? 0 : unit % 2 * 4);
-        const __m512 scaled_sums =
-            Type::kGroups == 2 ? _mm512_maskz_broadcast_f32x8(0xFF00, _mm256_load_ps(of_block))
-                               : _mm512_maskz_broadcast_f32x4(0x0F00, _mm_load_ps(of_block));
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) {
-          sums[i][r] = Type::kMin > 0 ? _mm512_fmadd_ps(scales[r], scaled_sums, sums[i][r])
-                                      : _mm512_fnmadd_ps(scales[r], scaled_sums, sums[i][r]);
-        }
-      }
-    }
-#pragma GCC unroll 2
-    for (int g = 0; g < Type::kGroups; ++g) {
-      __m512i q[size_t{kRows}][2];
-      __m512 s[size_t{kRows}][2];
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        Type::quants(w[r], g, q[r]);
-        s[r][0] = Type::spread(scales[r], g, 0);
-        if constexpr (Type::kSplit) {
-          s[r][1] = Type::spread(scales[r], g, 1);
-        }
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < kTokens; ++i) {
-        const Group group =
-            Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
-        const __m512i x0 = group.q(0);
-        const __m512i x1 = group.q(1);
-        const __m512 xs = group.spread(group.block->scale);
-        __m512i start = _mm512_setzero_si512();
-        __m512i start_high = start;
-        if constexpr (Type::kSplit) {
-          const __m512i low = group.spread(group.block->offset_low);
-          start = starts<Type::kOffset>(low);
-          start_high =
-              starts<Type::kOffset>(_mm512_sub_epi32(group.spread(group.block->offset), low));
-        } else if constexpr (Type::kOffset != 0) {
-          start = starts<Type::kOffset>(group.spread(group.block->offset));
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) {
-          __m512& sum = sums[i][r];
-          __m512i n = _mm512_dpbusd_epi32(start, q[r][0], x0);
-          if constexpr (Type::kSplit) {
-            const __m512i high = _mm512_dpbusd_epi32(start_high, q[r][1], x1);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(s[r][1], xs), sum);
-          } else {
-            n = _mm512_dpbusd_epi32(n, q[r][1], x1);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
-          }
-        }
-      }
-    }
-  };
-
-  const int64_t full = t.k / kUnit;
-  for (int64_t unit = 0; unit < full; ++unit) {
-    step(unit);
-    for (next_end += kRows * Type::kBytes; next < next_end; next += 64) {
-      _mm_prefetch(next, _MM_HINT_T1);
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      w[r] += Type::kBytes;
-    }
-  }
-  if (t.k % kUnit != 0) {
-    alignas(64) uint8_t padded[size_t{kRows}][(Type::kBytes + 63) / 64 * 64];
-    const size_t rest = static_cast<size_t>(t.k % kUnit / kBlock) * Type::kBlockBytes;
-    for (int r = 0; r < kRows; ++r) {
-      pad(w[r], rest, padded[r], sizeof(padded[r]));
-      w[r] = padded[r];
-    }
-    step(full);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < kTokens; ++i) {
-    store_sums<kRows>(t, sums[i], row, token + i);
-  }
-}
-
-// All rows times `kTokens` tokens.
-template <class Type, int kRows, int kTokens>
-EG_INLINE void all_dots(const MatmulTask& t, int64_t token) {
-  int64_t row = 0;
-  for (; row + kRows <= t.n_rows; row += kRows) {
-    dots<Type, kRows, kTokens>(t, row, token);
-  }
-  for (; row < t.n_rows; ++row) {
-    dots<Type, 1, kTokens>(t, row, token);
-  }
-}
-
-// --- many tokens ------------------------------------------------------------------------------
-
-// A group of 16 weight rows, as the tiles read it: each register holds four successive bytes of
-// every row.
-struct alignas(64) PanelGroup {
-  uint8_t q[32][16][4];  // plus kPanelOffset where the type has no minima
-  float scale[8][16];    // of each block, or of each half of a block
-  float min[4][16];
-};
+// --- many tokens: panels of decoded rows --------------------------------------------------------
 
 constexpr int64_t kPanelRows = 16;
-constexpr int kPanelOffset = 128;  // see Q8Block::offset
-
-constexpr int64_t n_groups(int64_t k) { return (k + kGroup - 1) / kGroup; }
+constexpr int kTileTokens = 12;  // their sums with two panels fill the registers
 
 // 16 rows of 16 elements to 16 columns.
 EG_INLINE void transpose(const __m512i in[16], __m512i out[16]) {
@@ -307,90 +116,18 @@ EG_INLINE void transpose(const __m512i in[16], __m512i out[16]) {
   }
 }
 
-// The elements 0, 4, 8 and 12 of 16 rows.
-EG_INLINE void transpose_lanes(const __m512 in[16], float out[4][16]) {
-  __m512i rows[16];
-  __m512i columns[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    rows[i] = _mm512_castps_si512(in[i]);
-  }
-  transpose(rows, columns);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    _mm512_store_si512(out[i], columns[4 * i]);
-  }
-}
-
-// Decodes up to 16 rows; the last one stands for those that are missing.
-template <class Type>
-void decode_panel(const MatmulTask& t, int64_t row, PanelGroup* panel) {
-  constexpr int64_t kUnit = Type::kGroups * kGroup;
-  constexpr int kAdded = Type::kMin == 0 ? kPanelOffset - Type::kOffset : 0;
-  const uint8_t* w[size_t{kPanelRows}];
+// Of rows that are missing in a panel the last one takes the place.
+EG_INLINE void panel_rows(const MatmulTask& t, int64_t row, const uint8_t* w[size_t{kPanelRows}]) {
   for (int64_t r = 0; r < kPanelRows; ++r) {
-    const int64_t at = row + r < t.n_rows ? row + r : t.n_rows - 1;
-    w[r] = static_cast<const uint8_t*>(t.w) + static_cast<size_t>(at) * t.row_stride;
-  }
-  for (int64_t first = 0; first < t.k; first += kUnit) {
-    alignas(64) uint8_t padded[size_t{kPanelRows}][(Type::kBytes + 63) / 64 * 64];
-    if (first + kUnit > t.k) {
-      const size_t rest = static_cast<size_t>((t.k - first) / kBlock) * Type::kBlockBytes;
-      for (int64_t r = 0; r < kPanelRows; ++r) {
-        pad(w[r], rest, padded[r], sizeof(padded[r]));
-        w[r] = padded[r];
-      }
-    }
-    for (int g = 0; g < Type::kGroups; ++g, ++panel) {
-      __m512i q[2][size_t{kPanelRows}];
-      __m512 scales[size_t{kPanelRows}];
-      __m512 spread[2][size_t{kPanelRows}];
-      for (int64_t r = 0; r < kPanelRows; ++r) {
-        __m512i both[2];
-        Type::quants(w[r], g, both);
-        q[0][r] = _mm512_add_epi8(both[0], _mm512_set1_epi8(kAdded));
-        q[1][r] = _mm512_add_epi8(both[1], _mm512_set1_epi8(kAdded));
-        scales[r] = Type::scales(w[r]);
-        spread[0][r] = Type::spread(scales[r], g, 0);
-        if constexpr (Type::kSplit) {
-          spread[1][r] = Type::spread(scales[r], g, 1);
-        }
-      }
-      for (int i = 0; i < 2; ++i) {
-        __m512i columns[16];
-        transpose(q[i], columns);
-        for (int c = 0; c < 16; ++c) {
-          _mm512_store_si512(panel->q[16 * i + c], columns[c]);
-        }
-      }
-      transpose_lanes(spread[0], panel->scale);
-      if constexpr (Type::kSplit) {
-        transpose_lanes(spread[1], panel->scale + 4);
-      }
-      if constexpr (Type::kMin != 0) {
-        const int min = 8 + 4 * g;
-        const __m512i places = lane_numbers(min, min + 1, min + 2, min + 3);
-        for (int64_t r = 0; r < kPanelRows; ++r) {
-          spread[0][r] = _mm512_permutexvar_ps(places, scales[r]);
-        }
-        transpose_lanes(spread[0], panel->min);
-      }
-    }
-    for (int64_t r = 0; r < kPanelRows; ++r) {
-      w[r] += Type::kBytes;
-    }
+    w[r] = row_of(t, row + r < t.n_rows ? row + r : t.n_rows - 1);
   }
 }
 
-constexpr int kTileTokens = 12;
-
-// `sums`: of each token, 16 rows.
+// The sums of `n` tokens with the 16 rows of a panel.
 template <int kTokens>
 EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, int64_t token,
                           int64_t n) {
-  const int64_t rows = t.n_rows - row;
-  const __mmask16 mask =
-      rows < kPanelRows ? static_cast<__mmask16>((1U << rows) - 1) : __mmask16{0xFFFF};
+  const __mmask16 mask = first_lanes(t.n_rows - row);
   const __m512 bias =
       t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, t.bias + row);
 #pragma GCC unroll 16
@@ -407,129 +144,72 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
   }
 }
 
-EG_INLINE __m512i spread4(const int8_t* p) {
-  int32_t four;
-  __builtin_memcpy(&four, p, sizeof(four));
-  return _mm512_set1_epi32(four);
+// --- all products -----------------------------------------------------------------------------
+//
+// A `Product` has
+//   dots<rows, tokens>(task, row)          of all tokens, which are few
+//   decode(task, row, first, n)            `kRows` rows of the elements from `first`, to scratch
+//   tile<tokens>(task, row, token, n_tokens, first, n)   the products with what was decoded; of
+//                                          fewer tokens the last one takes the others' place
+//   kChunk                                 elements that are decoded at a time
+//   kTokenBytes                            of a token's chunk
+
+template <class Product, int kRows, int kTokens>
+EG_INLINE void all_dots(const MatmulTask& t) {
+  int64_t row = 0;
+  for (; row + kRows <= t.n_rows; row += kRows) {
+    Product::template dots<kRows, kTokens>(t, row);
+  }
+  for (; row < t.n_rows; ++row) {
+    Product::template dots<1, kTokens>(t, row);
+  }
 }
 
-// `kTokens` tokens, of which `n` are there (the last one stands for the others), times a panel.
-template <int kMin, bool kSplit, int kTokens>
-void tile(const MatmulTask& t, const PanelGroup* panel, int64_t row, int64_t token, int64_t n) {
-  const size_t x_stride = static_cast<size_t>((t.k + kQ8Elements - 1) / kQ8Elements);
-  const Q8Block* x[size_t{kTokens}];
-  for (int i = 0; i < kTokens; ++i) {
-    x[i] = static_cast<const Q8Block*>(t.x) +
-           static_cast<size_t>(token + (i < n ? i : n - 1)) * x_stride;
+template <class Product>
+EG_INLINE void all_tiles(const MatmulTask& t, int64_t row, int64_t token, int64_t end,
+                         int64_t first, int64_t n) {
+  for (; token + kTileTokens <= end; token += kTileTokens) {
+    Product::template tile<kTileTokens>(t, row, token, kTileTokens, first, n);
   }
-  __m512 sums[size_t{kTokens}];
-  for (int i = 0; i < kTokens; ++i) {
-    sums[i] = _mm512_setzero_ps();
+  const int64_t left = end - token;
+  if (left > 8) {
+    Product::template tile<kTileTokens>(t, row, token, left, first, n);
+  } else if (left > 4) {
+    Product::template tile<8>(t, row, token, left, first, n);
+  } else if (left > 0) {
+    Product::template tile<4>(t, row, token, left, first, n);
   }
-  const int64_t groups = n_groups(t.k);
-  for (int64_t g = 0; g < groups; ++g, ++panel) {
-    const int64_t at = g / 2;
-    const int64_t half = g % 2;
-    for (int b = 0; b < kGroupBlocks; ++b) {
-      const int64_t block = half * kGroupBlocks + b;
-      __m512i n_low[size_t{kTokens}];
-#pragma GCC unroll 16
-      for (int i = 0; i < kTokens; ++i) {
-        n_low[i] = kMin != 0 ? _mm512_setzero_si512()
-                             : _mm512_set1_epi32(kSplit ? x[i][at].offset_low[block]
-                                                        : x[i][at].offset[block]);
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const __m512i w = _mm512_load_si512(panel->q[4 * b + j]);
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          const int8_t* const q = x[i][at].q + half * kGroup + 4 * (4 * b + j);
-          n_low[i] = _mm512_dpbusd_epi32(n_low[i], w, spread4(q));
-        }
-      }
-      __m512 products[size_t{kTokens}];
-      if constexpr (kSplit) {
-        const __m512 scale = _mm512_load_ps(panel->scale[b]);
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          products[i] = _mm512_mul_ps(_mm512_cvtepi32_ps(n_low[i]), scale);
-          n_low[i] = _mm512_sub_epi32(_mm512_set1_epi32(x[i][at].offset[block]),
-                                      _mm512_set1_epi32(x[i][at].offset_low[block]));
-        }
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const __m512i w = _mm512_load_si512(panel->q[16 + 4 * b + j]);
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          const int8_t* const q = x[i][at].q + half * kGroup + 64 + 4 * (4 * b + j);
-          n_low[i] = _mm512_dpbusd_epi32(n_low[i], w, spread4(q));
-        }
-      }
-      const __m512 scale = _mm512_load_ps(panel->scale[kSplit ? 4 + b : b]);
-      if constexpr (kSplit) {
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          products[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n_low[i]), scale, products[i]);
-          sums[i] = _mm512_fmadd_ps(products[i], _mm512_set1_ps(x[i][at].scale[block]), sums[i]);
-        }
-      } else {
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[i][at].scale[block]));
-          sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n_low[i]), both, sums[i]);
-        }
-      }
-      if constexpr (kMin != 0) {
-        const __m512 min = _mm512_load_ps(panel->min[b]);
-#pragma GCC unroll 16
-        for (int i = 0; i < kTokens; ++i) {
-          const __m512 sum = _mm512_set1_ps(x[i][at].scaled_sum[block]);
-          sums[i] =
-              kMin > 0 ? _mm512_fmadd_ps(min, sum, sums[i]) : _mm512_fnmadd_ps(min, sum, sums[i]);
-        }
-      }
-    }
-  }
-  store_tile<kTokens>(t, sums, row, token, n);
 }
 
-template <class Type>
+template <class Product>
 void multiply(const MatmulTask& t) {
   switch (t.n_tokens) {
     case 1:
-      return all_dots<Type, 4, 1>(t, 0);
+      return all_dots<Product, 4, 1>(t);
     case 2:
-      return all_dots<Type, 2, 2>(t, 0);
+      return all_dots<Product, 4, 2>(t);
     case 3:
-      return all_dots<Type, 2, 3>(t, 0);
+      return all_dots<Product, 2, 3>(t);
     case 4:
-      return all_dots<Type, 2, 4>(t, 0);
+      return all_dots<Product, 2, 4>(t);
     default:
       break;
   }
-  // As many tokens at a time as stay in the second cache beside a panel.
-  constexpr int64_t kCached = 1 << 20;
-  const int64_t x_bytes = (t.k + kQ8Elements - 1) / kQ8Elements * int64_t{sizeof(Q8Block)};
-  const int64_t fitting = kCached / x_bytes / kTileTokens * kTileTokens;
-  const int64_t run = fitting > kTileTokens ? fitting : kTileTokens;
-  PanelGroup* const panel = static_cast<PanelGroup*>(t.scratch);
-  for (int64_t first = 0; first < t.n_tokens; first += run) {
-    const int64_t end = first + run < t.n_tokens ? first + run : t.n_tokens;
-    for (int64_t row = 0; row < t.n_rows; row += kPanelRows) {
-      decode_panel<Type>(t, row, panel);
-      int64_t token = first;
-      for (; token + kTileTokens <= end; token += kTileTokens) {
-        tile<Type::kMin, Type::kSplit, kTileTokens>(t, panel, row, token, kTileTokens);
-      }
-      const int64_t left = end - token;
-      if (left > 8) {
-        tile<Type::kMin, Type::kSplit, kTileTokens>(t, panel, row, token, left);
-      } else if (left > 4) {
-        tile<Type::kMin, Type::kSplit, 8>(t, panel, row, token, left);
-      } else if (left > 0) {
-        tile<Type::kMin, Type::kSplit, 4>(t, panel, row, token, left);
+  // As many tokens at a time as stay in the second cache beside what is decoded.
+  constexpr int64_t kCached = int64_t{1} << 20;
+  constexpr int64_t kRun = kCached / Product::kTokenBytes / kTileTokens * kTileTokens;
+  for (int64_t first = 0; first < t.k; first += Product::kChunk) {
+    const int64_t n = first + Product::kChunk < t.k ? Product::kChunk : t.k - first;
+    MatmulTask part = t;
+    if (first > 0) {
+      part.bias = nullptr;
+      part.residual = t.y;
+    }
+    for (int64_t token = 0; token < t.n_tokens; token += kRun) {
+      const int64_t end = token + kRun < t.n_tokens ? token + kRun : t.n_tokens;
+      for (int64_t row = 0; row < t.n_rows; row += Product::kRows) {
+        Product::decode(part, row, first, n);
+        all_tiles<Product>(part, row, token, end, first, n);
       }
     }
   }

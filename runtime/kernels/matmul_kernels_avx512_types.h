@@ -1,9 +1,9 @@
-// How each weight type is read: see matmul_kernels_avx512.h.
+// How each weight type is read: see matmul_kernels_avx512_q8.h.
 //
 // No load goes beyond its unit, which may be the last of a mapped file.
 #pragma once
 
-#include "runtime/kernels/matmul_kernels_avx512.h"
+#include "runtime/kernels/matmul_kernels_avx512_q8.h"
 
 namespace executorch_ggml::avx512 {
 namespace {

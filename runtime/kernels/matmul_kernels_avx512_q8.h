@@ -1,0 +1,410 @@
+// Products of quantised weights for AVX-512 with VNNI: what all weight types share.
+//
+// Elements are taken in groups of 128, four blocks of 32. A group's bytes lie in two registers:
+// the first halves of its four blocks, then the second halves. So each register's four lanes of
+// 16 bytes belong to one block each, and one sum of products serves both registers.
+//
+// The machine multiplies unsigned bytes (weights, plus an offset that makes them so) by signed
+// ones (activations). A sum of integers starts from what the offset adds too much, so it is
+// exact.
+//
+// Nothing inline from the standard library here: the linker could take this file's copy,
+// compiled for a newer machine, for the whole program.
+#pragma once
+
+#include "runtime/kernels/matmul_kernels_avx512.h"
+
+namespace executorch_ggml::avx512 {
+namespace {
+
+constexpr int64_t kBlock = 32;
+constexpr int64_t kGroup = 128;
+constexpr int kGroupBlocks = 4;
+
+// Prepared activations: 256 elements, in the order described above; zeros fill up the last one.
+struct alignas(64) Q8Block {
+  int8_t q[2 * kGroup];
+  float scale[8];         // of each block of 32; NaN if the block holds an element not finite
+  float scaled_sum[8];    // of a block's elements
+  int32_t offset[8];      // -128 times the sum of a block's integers
+  int32_t offset_low[8];  // the same of its first half
+};
+static_assert(sizeof(Q8Block) == 384);
+
+constexpr int64_t kQ8Elements = 2 * kGroup;
+
+EG_INLINE const Q8Block* token_of(const MatmulTask& t, int64_t token) {
+  return static_cast<const Q8Block*>(t.x) + token * ((t.k + kQ8Elements - 1) / kQ8Elements);
+}
+
+// Numbers for the elements of each lane.
+EG_INLINE __m512i lane_numbers(int a, int b, int c, int d) {
+  return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+}
+
+// The activations of one group.
+struct Group {
+  const Q8Block* block;
+  int64_t half;
+
+  EG_INLINE __m512i q(int i) const { return _mm512_load_si512(block->q + half * kGroup + i * 64); }
+  // A value for each of the four blocks, in all 4 elements of its lane.
+  EG_INLINE __m512 spread(const float* of_block) const {
+    const __m512 four = _mm512_broadcast_f32x4(_mm_load_ps(of_block + half * 4));
+    return _mm512_permutevar_ps(four, lane_numbers(0, 1, 2, 3));
+  }
+  EG_INLINE __m512i spread(const int32_t* of_block) const {
+    return _mm512_castps_si512(spread(reinterpret_cast<const float*>(of_block)));
+  }
+};
+
+// --- what a weight type says of itself --------------------------------------------------------
+//
+//   kGroups      groups of a unit, which is decoded at a time
+//   kBytes       of a unit; kBlockBytes of what ggml counts as a block (a row may end within a
+//                unit)
+//   kOffset      what its integers are stored too large by: a power of 2, or 0
+//   kSplit       whether each half of a block has a scale of its own
+//   kMin         the sign of a block's minimum: 0 if there is none
+//   scales(unit)        the scales in the elements 0..7 (split: 0..15) and, if there are any, the
+//                       minima in 8..15
+//   spread(scales, g, half)  the scales of a group's blocks (split: of their halves)
+//   quants(unit, g, q)       the integers of a group
+
+// --- one to four tokens -----------------------------------------------------------------------
+
+template <int kOffset>
+EG_INLINE __m512i starts(__m512i offsets) {
+  // From four elements a quarter each.
+  static_assert(kOffset == 8 || kOffset == 16 || kOffset == 32 || kOffset == 128);
+  constexpr int kShift = kOffset == 8 ? 6 : kOffset == 16 ? 5 : kOffset == 32 ? 4 : 2;
+  return _mm512_srai_epi32(offsets, kShift);
+}
+
+// A unit that the row ends in, filled up with blocks of zeros.
+template <class Type>
+constexpr size_t padded_size() {
+  return (Type::kBytes + 63) / 64 * 64;
+}
+
+template <class Type>
+EG_INLINE void pad(const uint8_t* from, int64_t elements, uint8_t* to) {
+  const size_t size = static_cast<size_t>(elements / kBlock) * Type::kBlockBytes;
+  for (size_t i = 0; i < padded_size<Type>(); i += 64) {
+    const size_t left = size > i ? size - i : 0;
+    const __mmask64 mask = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+    _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(mask, from + i));
+  }
+}
+
+// `kRows` rows times `kTokens` tokens.
+template <class Type, int kRows, int kTokens>
+void q8_dots(const MatmulTask& t, int64_t row) {
+  constexpr int64_t kUnit = Type::kGroups * kGroup;
+  const Q8Block* x[size_t{kTokens}];
+  for (int i = 0; i < kTokens; ++i) {
+    x[i] = token_of(t, i);
+  }
+  const uint8_t* w[size_t{kRows}];
+  for (int r = 0; r < kRows; ++r) {
+    w[r] = row_of(t, row + r);
+  }
+  Ahead ahead(w[0], kRows * t.row_stride);
+  __m512 sums[size_t{kTokens}][size_t{kRows}];
+  for (int i = 0; i < kTokens; ++i) {
+    for (int r = 0; r < kRows; ++r) {
+      sums[i][r] = _mm512_setzero_ps();
+    }
+  }
+
+  const auto step = [&](int64_t unit) __attribute__((always_inline)) {
+    __m512 scales[size_t{kRows}];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      scales[r] = Type::scales(w[r]);
+    }
+    if constexpr (Type::kMin != 0) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kTokens; ++i) {
+        // A unit of one group has its minima in the elements 8..11.
+        const Q8Block* const block = Type::kGroups == 2 ? x[i] + unit : x[i] + unit / 2;
+        const float* const of_block = block->scaled_sum + (Type::kGroups == 2 ? 0 : unit % 2 * 4);
+        const __m512 scaled_sums =
+            Type::kGroups == 2 ? _mm512_maskz_broadcast_f32x8(0xFF00, _mm256_load_ps(of_block))
+                               : _mm512_maskz_broadcast_f32x4(0x0F00, _mm_load_ps(of_block));
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          sums[i][r] = Type::kMin > 0 ? _mm512_fmadd_ps(scales[r], scaled_sums, sums[i][r])
+                                      : _mm512_fnmadd_ps(scales[r], scaled_sums, sums[i][r]);
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (int g = 0; g < Type::kGroups; ++g) {
+      __m512i q[size_t{kRows}][2];
+      __m512 s[size_t{kRows}][2];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        Type::quants(w[r], g, q[r]);
+        s[r][0] = Type::spread(scales[r], g, 0);
+        if constexpr (Type::kSplit) {
+          s[r][1] = Type::spread(scales[r], g, 1);
+        }
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kTokens; ++i) {
+        const Group group =
+            Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
+        const __m512i x0 = group.q(0);
+        const __m512i x1 = group.q(1);
+        const __m512 xs = group.spread(group.block->scale);
+        __m512i start = _mm512_setzero_si512();
+        __m512i start_high = start;
+        if constexpr (Type::kSplit) {
+          const __m512i low = group.spread(group.block->offset_low);
+          start = starts<Type::kOffset>(low);
+          start_high =
+              starts<Type::kOffset>(_mm512_sub_epi32(group.spread(group.block->offset), low));
+        } else if constexpr (Type::kOffset != 0) {
+          start = starts<Type::kOffset>(group.spread(group.block->offset));
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          __m512& sum = sums[i][r];
+          __m512i n = _mm512_dpbusd_epi32(start, q[r][0], x0);
+          if constexpr (Type::kSplit) {
+            const __m512i high = _mm512_dpbusd_epi32(start_high, q[r][1], x1);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(s[r][1], xs), sum);
+          } else {
+            n = _mm512_dpbusd_epi32(n, q[r][1], x1);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
+          }
+        }
+      }
+    }
+  };
+
+  const int64_t full = t.k / kUnit;
+  for (int64_t unit = 0; unit < full; ++unit) {
+    ahead.advance(kRows * Type::kBytes);
+    step(unit);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      w[r] += Type::kBytes;
+    }
+  }
+  if (t.k % kUnit != 0) {
+    alignas(64) uint8_t padded[size_t{kRows}][padded_size<Type>()];
+    for (int r = 0; r < kRows; ++r) {
+      pad<Type>(w[r], t.k % kUnit, padded[r]);
+      w[r] = padded[r];
+    }
+    step(full);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kTokens; ++i) {
+    store_sums<kRows>(t, sums[i], row, i);
+  }
+}
+
+// --- many tokens ------------------------------------------------------------------------------
+
+// A group of 16 weight rows, as the tiles read it: each register holds four successive bytes of
+// every row.
+struct alignas(64) PanelGroup {
+  uint8_t q[32][16][4];  // plus kPanelOffset where the type has no minima
+  float scale[8][16];    // of each block, or of each half of a block
+  float min[4][16];
+};
+
+constexpr int kPanelOffset = 128;  // see Q8Block::offset
+constexpr int64_t kQ8Chunk = 2048;
+
+constexpr int64_t n_groups(int64_t k) { return (k + kGroup - 1) / kGroup; }
+
+// The elements 0, 4, 8 and 12 of 16 rows.
+EG_INLINE void transpose_lanes(const __m512 in[16], float out[4][16]) {
+  __m512i rows[16];
+  __m512i columns[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    rows[i] = _mm512_castps_si512(in[i]);
+  }
+  transpose(rows, columns);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    _mm512_store_si512(out[i], columns[4 * i]);
+  }
+}
+
+// Decodes 16 rows of the `n` elements from `first`, a multiple of 256.
+template <class Type>
+void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
+  constexpr int64_t kUnit = Type::kGroups * kGroup;
+  constexpr int kAdded = Type::kMin == 0 ? kPanelOffset - Type::kOffset : 0;
+  PanelGroup* panel = static_cast<PanelGroup*>(t.scratch);
+  const uint8_t* w[size_t{kPanelRows}];
+  panel_rows(t, row, w);
+  for (int64_t r = 0; r < kPanelRows; ++r) {
+    w[r] += static_cast<size_t>(first / kUnit) * Type::kBytes;
+  }
+  for (int64_t at = 0; at < n; at += kUnit) {
+    alignas(64) uint8_t padded[size_t{kPanelRows}][padded_size<Type>()];
+    if (at + kUnit > n) {
+      for (int64_t r = 0; r < kPanelRows; ++r) {
+        pad<Type>(w[r], n - at, padded[r]);
+        w[r] = padded[r];
+      }
+    }
+    for (int g = 0; g < Type::kGroups; ++g, ++panel) {
+      __m512i q[2][size_t{kPanelRows}];
+      __m512 scales[size_t{kPanelRows}];
+      __m512 spread[2][size_t{kPanelRows}];
+      for (int64_t r = 0; r < kPanelRows; ++r) {
+        __m512i both[2];
+        Type::quants(w[r], g, both);
+        q[0][r] = _mm512_add_epi8(both[0], _mm512_set1_epi8(kAdded));
+        q[1][r] = _mm512_add_epi8(both[1], _mm512_set1_epi8(kAdded));
+        scales[r] = Type::scales(w[r]);
+        spread[0][r] = Type::spread(scales[r], g, 0);
+        if constexpr (Type::kSplit) {
+          spread[1][r] = Type::spread(scales[r], g, 1);
+        }
+      }
+      for (int i = 0; i < 2; ++i) {
+        __m512i columns[16];
+        transpose(q[i], columns);
+        for (int c = 0; c < 16; ++c) {
+          _mm512_store_si512(panel->q[16 * i + c], columns[c]);
+        }
+      }
+      transpose_lanes(spread[0], panel->scale);
+      if constexpr (Type::kSplit) {
+        transpose_lanes(spread[1], panel->scale + 4);
+      }
+      if constexpr (Type::kMin != 0) {
+        const int min = 8 + 4 * g;
+        const __m512i places = lane_numbers(min, min + 1, min + 2, min + 3);
+        for (int64_t r = 0; r < kPanelRows; ++r) {
+          spread[0][r] = _mm512_permutexvar_ps(places, scales[r]);
+        }
+        transpose_lanes(spread[0], panel->min);
+      }
+    }
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      w[r] += Type::kBytes;
+    }
+  }
+}
+
+EG_INLINE __m512i spread4(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+
+// `kTokens` tokens, of which `n_tokens` are there (the last one stands for the others), times a
+// panel.
+template <int kMin, bool kSplit, int kTokens>
+void q8_tile(const MatmulTask& t, int64_t row, int64_t token, int64_t n_tokens, int64_t first,
+             int64_t n) {
+  const Q8Block* x[size_t{kTokens}];
+  for (int i = 0; i < kTokens; ++i) {
+    x[i] = token_of(t, token + (i < n_tokens ? i : n_tokens - 1)) + first / kQ8Elements;
+  }
+  __m512 sums[size_t{kTokens}];
+  for (int i = 0; i < kTokens; ++i) {
+    sums[i] = _mm512_setzero_ps();
+  }
+  const PanelGroup* panel = static_cast<const PanelGroup*>(t.scratch);
+  for (int64_t g = 0; g < n_groups(n); ++g, ++panel) {
+    const int64_t at = g / 2;
+    const int64_t half = g % 2;
+    for (int b = 0; b < kGroupBlocks; ++b) {
+      const int64_t block = half * kGroupBlocks + b;
+      __m512i n_low[size_t{kTokens}];
+#pragma GCC unroll 16
+      for (int i = 0; i < kTokens; ++i) {
+        n_low[i] = kMin != 0 ? _mm512_setzero_si512()
+                             : _mm512_set1_epi32(kSplit ? x[i][at].offset_low[block]
+                                                        : x[i][at].offset[block]);
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        const __m512i w = _mm512_load_si512(panel->q[4 * b + j]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          const int8_t* const q = x[i][at].q + half * kGroup + 4 * (4 * b + j);
+          n_low[i] = _mm512_dpbusd_epi32(n_low[i], w, spread4(q));
+        }
+      }
+      __m512 products[size_t{kTokens}];
+      if constexpr (kSplit) {
+        const __m512 scale = _mm512_load_ps(panel->scale[b]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          products[i] = _mm512_mul_ps(_mm512_cvtepi32_ps(n_low[i]), scale);
+          n_low[i] = _mm512_sub_epi32(_mm512_set1_epi32(x[i][at].offset[block]),
+                                      _mm512_set1_epi32(x[i][at].offset_low[block]));
+        }
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        const __m512i w = _mm512_load_si512(panel->q[16 + 4 * b + j]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          const int8_t* const q = x[i][at].q + half * kGroup + 64 + 4 * (4 * b + j);
+          n_low[i] = _mm512_dpbusd_epi32(n_low[i], w, spread4(q));
+        }
+      }
+      const __m512 scale = _mm512_load_ps(panel->scale[kSplit ? 4 + b : b]);
+      if constexpr (kSplit) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          products[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n_low[i]), scale, products[i]);
+          sums[i] = _mm512_fmadd_ps(products[i], _mm512_set1_ps(x[i][at].scale[block]), sums[i]);
+        }
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[i][at].scale[block]));
+          sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n_low[i]), both, sums[i]);
+        }
+      }
+      if constexpr (kMin != 0) {
+        const __m512 min = _mm512_load_ps(panel->min[b]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTokens; ++i) {
+          const __m512 sum = _mm512_set1_ps(x[i][at].scaled_sum[block]);
+          sums[i] =
+              kMin > 0 ? _mm512_fmadd_ps(min, sum, sums[i]) : _mm512_fnmadd_ps(min, sum, sums[i]);
+        }
+      }
+    }
+  }
+  store_tile<kTokens>(t, sums, row, token, n_tokens);
+}
+
+template <class Type>
+struct Q8Product {
+  static constexpr int64_t kRows = kPanelRows;
+  static constexpr int64_t kChunk = kQ8Chunk;
+  static constexpr int64_t kTokenBytes = kChunk / kQ8Elements * int64_t{sizeof(Q8Block)};
+
+  template <int kDotRows, int kTokens>
+  static EG_INLINE void dots(const MatmulTask& t, int64_t row) {
+    q8_dots<Type, kDotRows, kTokens>(t, row);
+  }
+  static EG_INLINE void decode(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
+    decode_q8<Type>(t, row, first, n);
+  }
+  template <int kTokens>
+  static EG_INLINE void tile(const MatmulTask& t, int64_t row, int64_t token, int64_t n_tokens,
+                             int64_t first, int64_t n) {
+    q8_tile<Type::kMin, Type::kSplit, kTokens>(t, row, token, n_tokens, first, n);
+  }
+};
+
+}  // namespace
+}  // namespace executorch_ggml::avx512
