@@ -148,10 +148,10 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     if any(read_limits(results, row.figure, settings["depth"]) for row in rows):
         label = "limit of memory bandwidth"
         legend.append(lines.Line2D([], [], color="#b00020", linestyle="--", label=label))
-    figure.legend(handles=legend, loc="outside upper left", ncols=3, fontsize=8, frameon=False)
+    figure.legend(handles=legend, loc="outside upper left", ncols=4, fontsize=8, frameon=False)
     machine = report["machine"]
     figure.supxlabel(
-        f"{machine['processor']}, {settings['threads']} threads; median and spread of "
+        f"{machine['processor']}, threads: {settings['threads']}; median and spread of "
         f"{settings['turns']} turns; {report['date'][:10]}",
         fontsize=7,
     )

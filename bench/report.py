@@ -118,48 +118,43 @@ def _plain(summaries: Mapping[str, Summary]) -> dict[str, dict[str, float]]:
     return {name: asdict(summary) for name, summary in summaries.items()}
 
 
-def _cell(summary: Summary | None, digits: int, factor: float = 1.0) -> str:
+def _cell(summary: Summary | None, digits: int) -> str:
     if summary is None:
         return ""
-    values = (f"{v * factor:.{digits}f}" for v in (summary.median, summary.low, summary.high))
-    return "{} ({}..{})".format(*values)
+    return f"{summary.median:.{digits}f} ({summary.low:.{digits}f}..{summary.high:.{digits}f})"
+
+
+def _percent(share: Summary | None, of_what: str) -> str:
+    if share is None:
+        return ""
+    median, low, high = (100 * value for value in (share.median, share.low, share.high))
+    return f"{median:.0f} % ({low:.0f}..{high:.0f}) {of_what}"
 
 
 def table(result: ModelResult, settings: Settings) -> str:
     """The figures in Markdown: median (lowest..highest) of the turns, and ours over each peer's."""
-    contenders = result.contenders
-    peers = [name for name in contenders if name != OURS]
-    header = ["", OURS]
-    for peer in peers:
-        header += [peer, "ratio"]
+    header = ["measure", "program", "figure", "share", "ratio"]
     body: list[list[str]] = []
-
-    def add(label: str, cells: Mapping[str, str], quotients: Mapping[str, str]) -> None:
-        if any(cells.values()):
-            row = [label, cells.get(OURS, "")]
-            for peer in peers:
-                row += [cells.get(peer, ""), quotients.get(peer, "")]
-            body.append(row)
-
-    ratio_of = {peer: result.ratios(peer) for peer in peers}
-    read = {name: result.read_shares(name, settings) for name in contenders}
-    busy = {name: result.busy_shares(name) for name in contenders}
     for row in ROWS:
-        cells, quotients = {}, {}
-        for name in contenders:
+        label = f"{row.label.format(**settings)}, {row.unit}"
+        for name in result.contenders:
             values = result.figures[name].get(row.figure)
-            cells[name] = _cell(Summary.of(values) if values else None, row.digits)
-        for peer in peers:
-            quotients[peer] = _cell(ratio_of[peer].get(row.figure), 2)
-        add(f"{row.label.format(**settings)}, {row.unit}", cells, quotients)
-        label, shares = ("… of the read limit, %", read)
-        if row.figure.endswith(BUSY):
-            label, shares = ("… of the idle figure, %", busy)
-        key = row.figure.removesuffix(BUSY)
-        add(label, {n: _cell(found.get(key), 0, 100) for n, found in shares.items()}, {})
-
-    lines = [f"### {result.name} ({result.file}, {settings['threads']} threads)", ""]
-    lines += ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *body]]
+            if not values:
+                continue
+            share, of_what = result.read_shares(name, settings).get(row.figure), "of limit"
+            if row.figure.endswith(BUSY):
+                idle = row.figure.removesuffix(BUSY)
+                share, of_what = result.busy_shares(name).get(idle), "of idle"
+            ratio = None if name == OURS else result.ratios(name).get(row.figure)
+            cells = [_cell(Summary.of(values), row.digits), _percent(share, of_what)]
+            body.append([label, name, *cells, _cell(ratio, 2)])
+            label = ""
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    rule = ["-" * width for width in widths]
+    lines = [f"### {result.name} ({result.file}, threads: {settings['threads']})", ""]
+    for cells in (header, rule, *body):
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        lines.append("| " + " | ".join(padded) + " |")
     lines += ["", _note(result, settings)]
     lines += [f"Failed: {job}: {error}" for job, error in result.failures.items()]
     return "\n".join([*lines, ""])
