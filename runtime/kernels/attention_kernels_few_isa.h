@@ -27,6 +27,8 @@ struct FewScratch {
   float* most;     // [head]
   float* sum;      // [head]
   float* partial;  // [kMostHeads][kWidth][kWidth]
+  float* scales;   // [block of a row][kPositions], of RowQ8
+  float* weights;  // [head][block of a row][kPositions]: scores times scales
 
   EG_INLINE FewScratch(Room& room, int64_t k_dim, int64_t v_dim, int64_t n_heads)
       : k_size(whole_vectors(k_dim)),
@@ -36,13 +38,23 @@ struct FewScratch {
         scores(room.take(n_heads * kPositions)),
         most(room.take(n_heads)),
         sum(room.take(n_heads)),
-        partial(room.take(kMostHeads * kWidth * kWidth)) {}
+        partial(room.take(kMostHeads * kWidth * kWidth)),
+        scales(room.take(n_blocks(k_dim, v_dim) * kPositions)),
+        weights(room.take(kMostHeads * n_blocks(k_dim, v_dim) * kPositions)) {}
+
+  static EG_INLINE int64_t n_blocks(int64_t k_dim, int64_t v_dim) {
+    return ((k_dim > v_dim ? k_dim : v_dim) + RowQ8::kBlock - 1) / RowQ8::kBlock;
+  }
 };
 
 EG_INLINE void find_seen(const AttentionTask& task, int64_t token, int64_t first, int64_t n,
                          Seen& seen) {
   float mask[kPositions];
-  if (!has_mask(task) || read_mask(task, token, first, n, mask)) {
+  MaskLanes found;
+  if (has_mask(task)) {
+    read_mask(task, token, first, n, found, mask);
+  }
+  if (!any_of(found.changes)) {
     for (int64_t i = 0; i < n; ++i) {
       seen.positions[i] = static_cast<size_t>(first + i);
       seen.bias[i] = 0.0F;
@@ -62,23 +74,49 @@ EG_INLINE void find_seen(const AttentionTask& task, int64_t token, int64_t first
   }
 }
 
+// The scales of the rows of all seen positions, and of what fills up.
+template <typename Row>
+EG_INLINE void read_scales(const void* rows, size_t stride, int64_t dim, const Seen& seen,
+                           float* out) {
+  if constexpr (Row::kScaled) {
+    const int64_t n = whole_vectors(seen.n);
+    ggml_fp16_t halves[kPositions];
+    for (int64_t at = 0; at < dim; at += Row::kBlock, out += kPositions) {
+      const void* const first = Row::from(rows, at);
+      for (int64_t i = 0; i < n; ++i) {
+        halves[i] = Row::scale(moved(first, seen.positions[i] * stride));
+      }
+      for (int64_t i = 0; i < n; i += kWidth) {
+        store(out + i, load_f16(halves + i));
+      }
+    }
+  }
+}
+
 // scores[head][i] = q[head] k[seen position i]
 template <typename Row, int64_t Heads>
 void multiply_keys(const AttentionTask& task, const Seen& seen, const FewScratch& s, int64_t head) {
   constexpr int64_t kRows = EG_WIDTH == 16 ? 4 : 2;  // at a time
   const float* const q = s.q + head * s.k_size;
+  const size_t v_bytes = row_bytes(task.v_type, task.v_dim);
+  read_scales<Row>(task.k, task.k_stride, task.k_dim, seen, s.scales);
   for (int64_t first = 0; first < seen.n; first += kWidth) {
     for (int64_t i = 0; i < kWidth; i += kRows) {
       const void* rows[kRows];
       for (int64_t r = 0; r < kRows; ++r) {
-        rows[r] = moved(task.k, seen.positions[first + i + r] * task.k_stride);
+        const size_t position = seen.positions[first + i + r];
+        rows[r] = moved(task.k, position * task.k_stride);
+        prefetch_row(moved(task.v, position * task.v_stride), v_bytes);
       }
       Vec sums[size_t{kRows}][size_t{Heads}] = {};
-      const auto step = [&](int64_t at, auto keys_at) {
+      const auto step = [&](int64_t at, auto key_at) {
         Vec keys[kRows];
 #pragma GCC unroll 4
         for (int64_t r = 0; r < kRows; ++r) {
-          keys[r] = keys_at(rows[r]);
+          keys[r] = key_at(rows[r]);
+          if constexpr (Row::kScaled) {
+            keys[r] *= s.scales[at / Row::kBlock * kPositions + first + i + r];
+          }
         }
 #pragma GCC unroll 4
         for (int64_t h = 0; h < Heads; ++h) {
@@ -90,12 +128,16 @@ void multiply_keys(const AttentionTask& task, const Seen& seen, const FewScratch
         }
       };
       int64_t at = 0;
-      for (; at + kWidth <= task.k_dim; at += kWidth) {
-        step(at, [at](const void* row) { return Row::at(row, at); });
+      for (; at + Row::kUnit * kWidth <= task.k_dim; at += Row::kUnit * kWidth) {
+#pragma GCC unroll 8
+        for (int64_t v = 0; v < Row::kUnit; ++v) {
+          step(at + v * kWidth,
+               [at, v](const void* row) { return Row::unscaled(Row::from(row, at), v); });
+        }
       }
       if (at < task.k_dim) {
         const int64_t left = task.k_dim - at;
-        step(at, [at, left](const void* row) { return Row::part(row, at, left); });
+        step(at, [at, left](const void* row) { return Row::part(Row::from(row, at), left); });
       }
 #pragma GCC unroll 4
       for (int64_t h = 0; h < Heads; ++h) {
@@ -141,29 +183,39 @@ EG_INLINE float weigh(const AttentionTask& task, const Seen& seen, const FewScra
   return factor;
 }
 
-// out[head] = factor[head] out[head] + sum over i of scores[head][i] v[seen position i]; `Vectors`
-// of each value from element `at`, which `values_at` takes from a row.
-template <int64_t Heads, int64_t Vectors, typename ValuesAt>
+// What add_values() adds: weights[h * stride + i] times the value of seen position i. The weights
+// of scaled rows are [block of the value][kPositions] for each head.
+struct Addends {
+  const float* weights;
+  int64_t stride;
+  float* out;         // of the first head and element
+  size_t prefetched;  // bytes of the key kPositions further on
+  int64_t at;         // the first element
+};
+
+// out[h] = factors[h] out[h] + addends, `Vectors` of each value, which `value_at` takes.
+template <typename Row, int64_t Heads, int64_t Vectors, typename ValueAt>
 EG_INLINE void add_values(const AttentionTask& task, const Seen& seen, const FewScratch& s,
-                          int64_t head, const float* factors, int64_t at, ValuesAt values_at) {
-  float* const out = s.out + head * s.v_size + at;
+                          const float* factors, const Addends& a, ValueAt value_at) {
   Vec sums[size_t{Heads}][size_t{Vectors}];
 #pragma GCC unroll 4
   for (int64_t h = 0; h < Heads; ++h) {
 #pragma GCC unroll 8
     for (int64_t v = 0; v < Vectors; ++v) {
-      sums[h][v] = load(out + h * s.v_size + v * kWidth) * factors[h];
+      sums[h][v] = load(a.out + h * s.v_size + v * kWidth) * factors[h];
     }
   }
-  const float* const weights = s.scores + head * kPositions;
   for (int64_t i = 0; i < seen.n; ++i) {
-    const void* const row = moved(task.v, seen.positions[i] * task.v_stride);
+    const void* const place = Row::from(moved(task.v, seen.positions[i] * task.v_stride), a.at);
+    prefetch_row(moved(task.k, (seen.positions[i] + kPositions) * task.k_stride), a.prefetched);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < Vectors; ++v) {
-      const Vec values = values_at(row, at + v * kWidth);
+      const Vec values = value_at(place, v);
+      const float* const weights =
+          a.weights + (Row::kScaled ? v * kWidth / RowQ8::kBlock * kPositions : 0);
 #pragma GCC unroll 4
       for (int64_t h = 0; h < Heads; ++h) {
-        sums[h][v] += values * weights[h * kPositions + i];
+        sums[h][v] += values * weights[h * a.stride + i];
       }
     }
   }
@@ -171,7 +223,26 @@ EG_INLINE void add_values(const AttentionTask& task, const Seen& seen, const Few
   for (int64_t h = 0; h < Heads; ++h) {
 #pragma GCC unroll 8
     for (int64_t v = 0; v < Vectors; ++v) {
-      store(out + h * s.v_size + v * kWidth, sums[h][v]);
+      store(a.out + h * s.v_size + v * kWidth, sums[h][v]);
+    }
+  }
+}
+
+// weights[head][block][i] = scores[head][i] scales[block][i]
+template <typename Row, int64_t Heads>
+EG_INLINE void scale_weights(const AttentionTask& task, const Seen& seen, const FewScratch& s,
+                             int64_t head) {
+  read_scales<Row>(task.v, task.v_stride, task.v_dim, seen, s.scales);
+  float* out = s.weights;
+  for (int64_t h = 0; h < Heads; ++h) {
+    const float* const scores = s.scores + (head + h) * kPositions;
+    const float* scales = s.scales;
+    for (int64_t at = 0; at < task.v_dim; at += RowQ8::kBlock) {
+      for (int64_t i = 0; i < seen.n; i += kWidth) {
+        store(out + i, load(scores + i) * load(scales + i));
+      }
+      out += kPositions;
+      scales += kPositions;
     }
   }
 }
@@ -180,19 +251,36 @@ template <typename Row, int64_t Heads>
 void multiply_values(const AttentionTask& task, const Seen& seen, const FewScratch& s, int64_t head,
                      const float* factors) {
   constexpr int64_t kSums = EG_WIDTH == 16 ? 24 : 8;
-  constexpr int64_t kVectors = kSums / Heads >= 8 ? 8 : (kSums / Heads >= 4 ? 4 : 2);
-  const auto whole = [](const void* row, int64_t i) { return Row::at(row, i); };
+  constexpr int64_t kFitting = kSums / Heads >= 8 ? 8 : (kSums / Heads >= 4 ? 4 : 2);
+  constexpr int64_t kVectors = kFitting > Row::kUnit ? kFitting : Row::kUnit;
+  if constexpr (Row::kScaled) {
+    scale_weights<Row, Heads>(task, seen, s, head);
+  }
+  const auto addends = [&](int64_t at) {
+    Addends a{.weights = s.scores + head * kPositions,
+              .stride = kPositions,
+              .out = s.out + head * s.v_size + at,
+              .prefetched = at == 0 ? row_bytes(task.k_type, task.k_dim) : 0,
+              .at = at};
+    if constexpr (Row::kScaled) {
+      a.weights = s.weights + at / RowQ8::kBlock * kPositions;
+      a.stride = task.v_dim / RowQ8::kBlock * kPositions;
+    }
+    return a;
+  };
+  constexpr auto kWhole = [](const void* place, int64_t v) { return Row::unscaled(place, v); };
   int64_t at = 0;
   for (; at + kVectors * kWidth <= task.v_dim; at += kVectors * kWidth) {
-    add_values<Heads, kVectors>(task, seen, s, head, factors, at, whole);
+    add_values<Row, Heads, kVectors>(task, seen, s, factors, addends(at), kWhole);
   }
-  for (; at + kWidth <= task.v_dim; at += kWidth) {
-    add_values<Heads, 1>(task, seen, s, head, factors, at, whole);
+  for (; at + Row::kUnit * kWidth <= task.v_dim; at += Row::kUnit * kWidth) {
+    add_values<Row, Heads, Row::kUnit>(task, seen, s, factors, addends(at), kWhole);
   }
   if (at < task.v_dim) {
     const int64_t left = task.v_dim - at;
-    add_values<Heads, 1>(task, seen, s, head, factors, at,
-                         [left](const void* row, int64_t i) { return Row::part(row, i, left); });
+    add_values<Row, Heads, 1>(
+        task, seen, s, factors, addends(at),
+        [left](const void* place, int64_t) { return Row::part(place, left); });
   }
 }
 

@@ -60,7 +60,7 @@ struct Block {
 
 // --- queries ----------------------------------------------------------------------------------
 
-EG_INLINE void read_queries(const AttentionTask& task, const ManyScratch& s) {
+void read_queries(const AttentionTask& task, const ManyScratch& s) {
   const float scale = query_scale(task);
   const int64_t rows = task.n_tokens * task.n_heads;
   for (int64_t row = 0; row < s.n_rows; ++row) {
@@ -92,11 +92,14 @@ void widen_keys(const AttentionTask& task, const Block& block, float* out) {
   for (int64_t i = 0; i < block.n; ++i, out += task.k_dim) {
     const void* const row = moved(task.k, static_cast<size_t>(block.first + i) * task.k_stride);
     int64_t at = 0;
-    for (; at + kWidth <= task.k_dim; at += kWidth) {
-      store(out + at, Row::at(row, at));
+    for (; at + Row::kUnit * kWidth <= task.k_dim; at += Row::kUnit * kWidth) {
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < Row::kUnit; ++v) {
+        store(out + at + v * kWidth, Row::at(Row::from(row, at), v));
+      }
     }
     if (at < task.k_dim) {  // what it writes too much, the next key replaces
-      store(out + at, Row::part(row, at, task.k_dim - at));
+      store(out + at, Row::part(Row::from(row, at), task.k_dim - at));
     }
   }
   // A tile reads whole vectors of keys; what fills it up reaches no result.
@@ -114,13 +117,16 @@ void widen_values(const AttentionTask& task, const ManyScratch& s, Block& block)
     const void* const row = moved(task.v, static_cast<size_t>(block.first + i) * task.v_stride);
     Vec zeros{};  // NaN as soon as a value is not finite
     int64_t at = 0;
-    for (; at + kWidth <= task.v_dim; at += kWidth) {
-      const Vec values = Row::at(row, at);
-      zeros += values * 0.0F;
-      store(out + at, values);
+    for (; at + Row::kUnit * kWidth <= task.v_dim; at += Row::kUnit * kWidth) {
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < Row::kUnit; ++v) {
+        const Vec values = Row::at(Row::from(row, at), v);
+        zeros += values * 0.0F;
+        store(out + at + v * kWidth, values);
+      }
     }
     if (at < task.v_dim) {
-      const Vec values = Row::part(row, at, task.v_dim - at);
+      const Vec values = Row::part(Row::from(row, at), task.v_dim - at);
       zeros += values * 0.0F;
       store(out + at, values);
     }
@@ -137,25 +143,29 @@ void widen_values(const AttentionTask& task, const ManyScratch& s, Block& block)
 
 // Reads the mask of a block and drops keys at its ends that no query sees. False: there is no
 // other.
-EG_INLINE bool find_seen_keys(const AttentionTask& task, const ManyScratch& s, Block& block) {
+bool find_seen_keys(const AttentionTask& task, const ManyScratch& s, Block& block) {
   if (!has_mask(task)) {
     return true;
   }
-  float row[kKeys];
-  bool seen[kKeys] = {};
-  block.masked = false;
+  MaskLanes found;
   for (int64_t token = 0; token < task.n_tokens; ++token) {
-    const bool changes = !read_mask(task, token, block.first, block.n, row);
-    block.masked = block.masked || changes;
-    for (int64_t i = 0; i < block.n; ++i) {
-      seen[i] |= row[i] != kHidden;
-    }
-    for (int64_t i = 0; i < block.n; ++i) {
-      s.mask[i * s.stride + token] = row[i];
-    }
+    read_mask(task, token, block.first, block.n, found, nullptr);
   }
+  if (!any_of(found.shows)) {
+    return false;
+  }
+  block.masked = any_of(found.changes);
   if (!block.masked) {
     return true;
+  }
+  bool seen[kKeys] = {};
+  for (int64_t token = 0; token < task.n_tokens; ++token) {
+    float row[kKeys];
+    read_mask(task, token, block.first, block.n, found, row);
+    for (int64_t i = 0; i < block.n; ++i) {
+      seen[i] |= row[i] != kHidden;
+      s.mask[i * s.stride + token] = row[i];
+    }
   }
   int64_t begin = 0;
   int64_t end = block.n;
@@ -177,7 +187,7 @@ EG_INLINE bool find_seen_keys(const AttentionTask& task, const ManyScratch& s, B
   }
   block.first += begin;
   block.n = end - begin;
-  return block.n > 0;
+  return true;
 }
 
 // --- products ---------------------------------------------------------------------------------
@@ -222,8 +232,7 @@ EG_INLINE void score_panel(const AttentionTask& task, const ManyScratch& s, cons
   }
 }
 
-EG_INLINE void multiply_queries(const AttentionTask& task, const ManyScratch& s,
-                                const Block& block) {
+void multiply_queries(const AttentionTask& task, const ManyScratch& s, const Block& block) {
   for (int64_t panel = 0; panel < s.n_rows; panel += kPanelRows) {
     switch (smaller(kPanelVectors, (s.n_rows - panel) / kWidth)) {
       case 1:
@@ -282,7 +291,7 @@ void value_tile(const ManyScratch& s, int64_t n_keys, int64_t row, int64_t at) {
   }
 }
 
-EG_INLINE void multiply_weights(const ManyScratch& s, const Block& block) {
+void multiply_weights(const ManyScratch& s, const Block& block) {
   int64_t at = 0;
   for (; at + kTileVectors * kWidth <= s.v_size; at += kTileVectors * kWidth) {
     for (int64_t row = 0; row < s.n_rows; row += kTileRows) {
@@ -309,11 +318,15 @@ void add_unsafe(const AttentionTask& task, const ManyScratch& s, const Block& bl
       float* const out = s.out + row * s.v_size;
       const float weight = s.s[place];
       int64_t at = 0;
-      for (; at + kWidth <= task.v_dim; at += kWidth) {
-        store(out + at, load(out + at) + Row::at(from, at) * weight);
+      for (; at + Row::kUnit * kWidth <= task.v_dim; at += Row::kUnit * kWidth) {
+        for (int64_t v = 0; v < Row::kUnit; ++v) {
+          float* const to = out + at + v * kWidth;
+          store(to, load(to) + Row::at(Row::from(from, at), v) * weight);
+        }
       }
       if (at < task.v_dim) {
-        store(out + at, load(out + at) + Row::part(from, at, task.v_dim - at) * weight);
+        float* const to = out + at;
+        store(to, load(to) + Row::part(Row::from(from, at), task.v_dim - at) * weight);
       }
     }
   }
@@ -322,8 +335,7 @@ void add_unsafe(const AttentionTask& task, const ManyScratch& s, const Block& bl
 // --- softmax ----------------------------------------------------------------------------------
 
 // Scores become weights, of a vector of rows.
-EG_INLINE void weigh_rows(const AttentionTask& task, const ManyScratch& s, const Block& block,
-                          int64_t row) {
+void weigh_rows(const AttentionTask& task, const ManyScratch& s, const Block& block, int64_t row) {
   const Vec before = load(s.most + row);
   Vec most = before;
   const bool changes = block.masked || task.softcap != 0.0F;
@@ -356,7 +368,7 @@ EG_INLINE void weigh_rows(const AttentionTask& task, const ManyScratch& s, const
   store(s.most + row, most);
 }
 
-EG_INLINE void write_results(const AttentionTask& task, const ManyScratch& s) {
+void write_results(const AttentionTask& task, const ManyScratch& s) {
   for (int64_t row = 0; row < task.n_tokens * task.n_heads; ++row) {
     const auto token = static_cast<size_t>(row % task.n_tokens);
     const auto head = static_cast<size_t>(row / task.n_tokens);

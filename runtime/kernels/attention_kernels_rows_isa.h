@@ -32,23 +32,39 @@ struct Room {
 };
 
 // --- rows of keys and values ------------------------------------------------------------------
-// at: a vector from element i; part: the first n lanes of one, the others 0.
+// kUnit: the vectors that are taken together. from: the place of element i, the first of a unit.
+// at: vector `v` from a place. part: the first n elements from a place, fewer than a vector; the
+// others are 0. kScaled: a unit has a scale, with which unscaled() is yet to be multiplied.
 
 struct RowF32 {
-  static EG_INLINE Vec at(const void* row, int64_t i) {
-    return load(static_cast<const float*>(row) + i);
+  static constexpr int64_t kUnit = 1;
+  static constexpr bool kScaled = false;
+
+  static EG_INLINE const void* from(const void* row, int64_t i) {
+    return static_cast<const float*>(row) + i;
   }
-  static EG_INLINE Vec part(const void* row, int64_t i, int64_t n) {
-    return load_part(static_cast<const float*>(row) + i, n);
+  static EG_INLINE Vec unscaled(const void* place, int64_t v) { return at(place, v); }
+  static EG_INLINE Vec at(const void* place, int64_t v) {
+    return load(static_cast<const float*>(place) + v * kWidth);
+  }
+  static EG_INLINE Vec part(const void* place, int64_t n) {
+    return load_part(static_cast<const float*>(place), n);
   }
 };
 
 struct RowF16 {
-  static EG_INLINE Vec at(const void* row, int64_t i) {
-    return load_f16(static_cast<const ggml_fp16_t*>(row) + i);
+  static constexpr int64_t kUnit = 1;
+  static constexpr bool kScaled = false;
+
+  static EG_INLINE const void* from(const void* row, int64_t i) {
+    return static_cast<const ggml_fp16_t*>(row) + i;
   }
-  static EG_INLINE Vec part(const void* row, int64_t i, int64_t n) {
-    return load_f16_part(static_cast<const ggml_fp16_t*>(row) + i, n);
+  static EG_INLINE Vec unscaled(const void* place, int64_t v) { return at(place, v); }
+  static EG_INLINE Vec at(const void* place, int64_t v) {
+    return load_f16(static_cast<const ggml_fp16_t*>(place) + v * kWidth);
+  }
+  static EG_INLINE Vec part(const void* place, int64_t n) {
+    return load_f16_part(static_cast<const ggml_fp16_t*>(place), n);
   }
 };
 
@@ -56,16 +72,24 @@ struct RowF16 {
 struct RowQ8 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 34;
+  static constexpr int64_t kUnit = kBlock / kWidth;
+  static constexpr bool kScaled = true;
 
-  using Bytes = int8_t __attribute__((vector_size(kWidth), aligned(1), may_alias));
-
-  static EG_INLINE Vec at(const void* row, int64_t i) {
-    const char* const block = static_cast<const char*>(row) + i / kBlock * kBytes;
-    const Bytes bytes = *reinterpret_cast<const Bytes*>(block + 2 + i % kBlock);
-    const Vec values = __builtin_convertvector(__builtin_convertvector(bytes, Bits), Vec);
-    return values * from_f16(*reinterpret_cast<const ggml_fp16_t*>(block));
+  static EG_INLINE const void* from(const void* row, int64_t i) {
+    return static_cast<const char*>(row) + i / kBlock * kBytes;
   }
-  static EG_INLINE Vec part(const void*, int64_t, int64_t) { return Vec{}; }
+  static EG_INLINE Vec unscaled(const void* place, int64_t v) {
+    const char* const block = static_cast<const char*>(place) + v / kUnit * kBytes;
+    return load_bytes(reinterpret_cast<const int8_t*>(block) + 2 + v % kUnit * kWidth);
+  }
+  static EG_INLINE ggml_fp16_t scale(const void* place) {
+    return *static_cast<const ggml_fp16_t*>(place);
+  }
+  static EG_INLINE Vec at(const void* place, int64_t v) {
+    const char* const block = static_cast<const char*>(place) + v / kUnit * kBytes;
+    return unscaled(place, v) * from_f16(scale(block));
+  }
+  static EG_INLINE Vec part(const void*, int64_t) { return Vec{}; }
 };
 
 // Calls run(a row type) for a type that supports() takes.
@@ -81,40 +105,65 @@ EG_INLINE void with_rows_of(ggml_type type, Run run) {
   }
 }
 
+EG_INLINE size_t row_bytes(ggml_type type, int64_t n) {
+  const auto elements = static_cast<size_t>(n);
+  switch (type) {
+    case GGML_TYPE_F32:
+      return elements * sizeof(float);
+    case GGML_TYPE_F16:
+      return elements * sizeof(ggml_fp16_t);
+    default:
+      return elements / RowQ8::kBlock * RowQ8::kBytes;
+  }
+}
+
+// Asks for a row of n elements ahead of its use: rows of one head lie far apart, which the machine
+// does not foresee.
+EG_INLINE void prefetch_row(const void* row, size_t bytes) {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < bytes; at += kLine) {
+    __builtin_prefetch(moved(row, at), 0, 1);
+  }
+}
+
 // --- scores -----------------------------------------------------------------------------------
 
 EG_INLINE bool has_mask(const AttentionTask& task) {
   return task.mask != nullptr || task.mask_f32 != nullptr;
 }
 
-// The mask of `n` keys from `key` for one query, in F32, and whether it changes nothing.
-EG_INLINE bool read_mask(const AttentionTask& task, int64_t token, int64_t key, int64_t n,
-                         float* out) {
-  const int64_t start = token * task.mask_stride + key;
+// What a mask does to keys: to show is not to hide (-inf), to change is to add anything but 0.
+struct MaskLanes {
+  Bits shows{};
   Bits changes{};
-  int64_t i = 0;
-  for (; i < n; i += kWidth) {
-    const int64_t left = n - i;
-    Vec values;
-    if (task.mask != nullptr) {
-      const ggml_fp16_t* const at = task.mask + start + i;
-      values = left < kWidth ? load_f16_part(at, left) : load_f16(at);
-    } else {
-      const float* const at = task.mask_f32 + start + i;
-      values = left < kWidth ? load_part(at, left) : load(at);
-    }
-    changes |= values != 0.0F;
-    if (left < kWidth) {
-      store_part(out + i, left, values);
-    } else {
+};
+
+EG_INLINE bool any_of(Bits lanes) { return largest_of(lanes != 0 ? splat(1.0F) : Vec{}) != 0.0F; }
+
+// The mask of a vector of keys for one query, from element `at`; `n`: of so many alone, the others
+// -inf.
+EG_INLINE Vec mask_of(const AttentionTask& task, int64_t at, int64_t n) {
+  if (task.mask_f32 != nullptr) {
+    const float* const from = task.mask_f32 + at;
+    return n < kWidth ? load_part(from, n, kHidden) : load(from);
+  }
+  constexpr ggml_fp16_t kHiddenHalf = 0xFC00;
+  const ggml_fp16_t* const from = task.mask + at;
+  return n < kWidth ? load_f16_part(from, n, kHiddenHalf) : load_f16(from);
+}
+
+// Reads the mask of `n` keys from `key` for one query; `out`, if not null: room for whole vectors.
+EG_INLINE void read_mask(const AttentionTask& task, int64_t token, int64_t key, int64_t n,
+                         MaskLanes& found, float* out) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const Vec values = mask_of(task, token * task.mask_stride + key + i, n - i);
+    found.shows |= values != kHidden;
+    // Lanes beyond the last key change nothing.
+    found.changes |= (values != 0.0F) & (lane_numbers() < static_cast<int32_t>(n - i));
+    if (out != nullptr) {
       store(out + i, values);
     }
   }
-  int32_t any = 0;
-  for (int64_t lane = 0; lane < kWidth; ++lane) {
-    any |= changes[lane];
-  }
-  return any == 0;
 }
 
 // What queries are multiplied with, so that a product needs no more than capped().

@@ -36,12 +36,21 @@ using Halves =
 constexpr __mmask16 kAll = 0xFFFF;
 #endif
 
-EG_INLINE Vec splat(float value) { return Vec{} + value; }
+// Minus zero is nothing; to add zero, which makes -0 into 0, would be an instruction more.
+EG_INLINE Vec splat(float value) { return value - Vec{}; }
 EG_INLINE Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
 EG_INLINE void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
 
 EG_INLINE Bits bits_of(Vec v) { return __builtin_bit_cast(Bits, v); }
 EG_INLINE Vec from_bits(Bits v) { return __builtin_bit_cast(Vec, v); }
+
+EG_INLINE Bits lane_numbers() {
+  Bits numbers;
+  for (int32_t i = 0; i < kWidth; ++i) {
+    numbers[i] = i;
+  }
+  return numbers;
+}
 
 // The first `n` lanes, fewer than all; the others hold `fill`.
 EG_INLINE Vec load_part(const float* p, int64_t n, float fill = 0.0F) {
@@ -69,18 +78,37 @@ EG_INLINE void store_part(float* p, int64_t n, Vec v) {
 // The larger of each lane; a NaN of `b` is taken, one of `a` is not.
 EG_INLINE Vec max_of(Vec a, Vec b) { return a > b ? a : b; }
 
-// Halves as long as there is more than one lane: fewer roundings than one after another.
-EG_INLINE float sum_of(Vec v) {
+// op over all lanes, halves with halves: of a sum, fewer roundings than one after another.
+template <typename Op>
+EG_INLINE float folded(Vec v, Op op) {
+#if EG_WIDTH == 16
+  constexpr int kSwapPairs = 0x4E;
+  constexpr int kSwapNeighbours = 0xB1;
+  v = op(v, Vec(_mm512_maskz_shuffle_f32x4(kAll, v, v, kSwapPairs)));
+  v = op(v, Vec(_mm512_maskz_shuffle_f32x4(kAll, v, v, kSwapNeighbours)));
+  v = op(v, Vec(_mm512_maskz_permute_ps(kAll, v, kSwapPairs)));
+  v = op(v, Vec(_mm512_maskz_permute_ps(kAll, v, kSwapNeighbours)));
+  return v[0];
+#else
   float lanes[kWidth];
   store(lanes, v);
 #pragma GCC unroll 8
   for (int64_t half = kWidth / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < half; ++i) {
-      lanes[i] += lanes[i + half];
+      lanes[i] = op(lanes[i], lanes[i + half]);
     }
   }
   return lanes[0];
+#endif
+}
+
+EG_INLINE float sum_of(Vec v) {
+  return folded(v, [](auto a, auto b) { return a + b; });
+}
+
+EG_INLINE float largest_of(Vec v) {
+  return folded(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 // lanes 0 and 1 of a, 2 and 3 of a, ..., of b
@@ -104,15 +132,6 @@ EG_INLINE Vec sums_of(const float* vectors) {
   } else {
     return pair_sums(sums_of<N / 2>(vectors), sums_of<N / 2>(vectors + N / 2 * kWidth));
   }
-}
-
-EG_INLINE float largest_of(Vec v) {
-  float largest = v[0];
-#pragma GCC unroll 16
-  for (int64_t i = 1; i < kWidth; ++i) {
-    largest = v[i] > largest ? v[i] : largest;
-  }
-  return largest;
 }
 
 EG_INLINE Vec magnitude(Vec v) { return from_bits(bits_of(v) & 0x7FFFFFFF); }
@@ -145,13 +164,30 @@ EG_INLINE float from_f16(ggml_fp16_t half) {
 #endif
 }
 
-// The first `n` lanes, fewer than all; the others hold zero.
-EG_INLINE Vec load_f16_part(const ggml_fp16_t* p, int64_t n) {
+// The first `n` lanes, fewer than all; the others hold `fill`.
+EG_INLINE Vec load_f16_part(const ggml_fp16_t* p, int64_t n, ggml_fp16_t fill = 0) {
   ggml_fp16_t lanes[kWidth];
   for (int64_t i = 0; i < kWidth; ++i) {
-    lanes[i] = i < n ? p[i] : ggml_fp16_t{0};
+    lanes[i] = i < n ? p[i] : fill;
   }
   return load_f16(lanes);
+}
+
+// Bytes with a sign, as floats.
+EG_INLINE Vec load_bytes(const int8_t* p) {
+#if EG_WIDTH == 16
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_maskz_cvtepi32_ps(kAll, _mm512_maskz_cvtepi8_epi32(kAll, bytes));
+#elif EG_WIDTH == 8
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  Vec values;
+  for (int64_t i = 0; i < kWidth; ++i) {
+    values[i] = p[i];
+  }
+  return values;
+#endif
 }
 
 // Round to nearest even.
