@@ -25,7 +25,7 @@ constexpr int kGroupBlocks = 4;
 struct alignas(64) Q8Block {
   int8_t q[2 * kGroup];
   float scale[8];         // of each block of 32; NaN if the block holds an element not finite
-  float scaled_sum[8];    // of a block's elements
+  float scaled_sum[8];    // of a block's elements; read together with the scales
   int32_t offset[8];      // -128 times the sum of a block's integers
   int32_t offset_low[8];  // the same of its first half
 };
@@ -68,6 +68,8 @@ struct Group {
 //   kMin         the sign of a block's minimum: 0 if there is none
 //   scales(unit)        the scales in the elements 0..7 (split: 0..15) and, if there are any, the
 //                       minima in 8..15
+//   activations(group)  the activations' scales, and their sums for the minima, in the same
+//                       places
 //   spread(scales, g, half)  the scales of a group's blocks (split: of their halves)
 //   quants(unit, g, q)       the integers of a group
 
@@ -117,47 +119,42 @@ void q8_dots(const MatmulTask& t, int64_t row) {
     }
   }
 
+  const auto group_of = [&x](int i, int64_t unit, int g) __attribute__((always_inline)) {
+    return Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
+  };
   const auto step = [&](int64_t unit) __attribute__((always_inline)) {
     __m512 scales[size_t{kRows}];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       scales[r] = Type::scales(w[r]);
     }
-    if constexpr (Type::kMin != 0) {
+    __m512 scaled[size_t{kTokens}][size_t{kRows}];
 #pragma GCC unroll 4
-      for (int i = 0; i < kTokens; ++i) {
-        // A unit of one group has its minima in the elements 8..11.
-        const Q8Block* const block = Type::kGroups == 2 ? x[i] + unit : x[i] + unit / 2;
-        const float* const of_block = block->scaled_sum + (Type::kGroups == 2 ? 0 : unit % 2 * 4);
-        const __m512 scaled_sums =
-            Type::kGroups == 2 ? _mm512_maskz_broadcast_f32x8(0xFF00, _mm256_load_ps(of_block))
-                               : _mm512_maskz_broadcast_f32x4(0x0F00, _mm_load_ps(of_block));
+    for (int i = 0; i < kTokens; ++i) {
+      const __m512 xs = Type::activations(group_of(i, unit, 0));
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) {
-          sums[i][r] = Type::kMin > 0 ? _mm512_fmadd_ps(scales[r], scaled_sums, sums[i][r])
-                                      : _mm512_fnmadd_ps(scales[r], scaled_sums, sums[i][r]);
+      for (int r = 0; r < kRows; ++r) {
+        scaled[i][r] = _mm512_mul_ps(scales[r], xs);
+        constexpr __mmask16 kMinima = Type::kMin == 0 ? 0 : 0xFF00;
+        if constexpr (Type::kMin > 0) {
+          sums[i][r] = _mm512_mask_add_ps(sums[i][r], kMinima, sums[i][r], scaled[i][r]);
+        } else if constexpr (Type::kMin < 0) {
+          sums[i][r] = _mm512_mask_sub_ps(sums[i][r], kMinima, sums[i][r], scaled[i][r]);
         }
       }
     }
 #pragma GCC unroll 2
     for (int g = 0; g < Type::kGroups; ++g) {
       __m512i q[size_t{kRows}][2];
-      __m512 s[size_t{kRows}][2];
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         Type::quants(w[r], g, q[r]);
-        s[r][0] = Type::spread(scales[r], g, 0);
-        if constexpr (Type::kSplit) {
-          s[r][1] = Type::spread(scales[r], g, 1);
-        }
       }
 #pragma GCC unroll 4
       for (int i = 0; i < kTokens; ++i) {
-        const Group group =
-            Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
+        const Group group = group_of(i, unit, g);
         const __m512i x0 = group.q(0);
         const __m512i x1 = group.q(1);
-        const __m512 xs = group.spread(group.block->scale);
         __m512i start = _mm512_setzero_si512();
         __m512i start_high = start;
         if constexpr (Type::kSplit) {
@@ -173,13 +170,11 @@ void q8_dots(const MatmulTask& t, int64_t row) {
           __m512& sum = sums[i][r];
           __m512i n = _mm512_dpbusd_epi32(start, q[r][0], x0);
           if constexpr (Type::kSplit) {
-            const __m512i high = _mm512_dpbusd_epi32(start_high, q[r][1], x1);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(s[r][1], xs), sum);
-          } else {
-            n = _mm512_dpbusd_epi32(n, q[r][1], x1);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), _mm512_mul_ps(s[r][0], xs), sum);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), Type::spread(scaled[i][r], g, 0), sum);
+            n = start_high;
           }
+          n = _mm512_dpbusd_epi32(n, q[r][1], x1);
+          sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), Type::spread(scaled[i][r], g, 1), sum);
         }
       }
     }

@@ -42,9 +42,11 @@ EG_INLINE __m512i in_lanes(short a, short b, short c, short d) {
   return _mm512_setr_epi64(pair(a), pair(b), pair(c), pair(d), 0, 0, 0, 0);
 }
 
+constexpr int kOrAnd = 0xF8;  // a | (b & c)
+
 // With these bits of `high`, which are 0 in `q`.
 EG_INLINE __m512i with_bits(__m512i q, __m512i high, int bits) {
-  return _mm512_ternarylogic_epi32(q, high, bytes_of(bits), 0xF8);
+  return _mm512_ternarylogic_epi32(q, high, bytes_of(bits), kOrAnd);
 }
 
 EG_INLINE __m512i low_nibbles(__m512i q) { return _mm512_and_si512(q, bytes_of(0x0F)); }
@@ -69,6 +71,7 @@ struct Q8_0 {
                                                        load(p + 2 * kBlockBytes));
     return widen(both);
   }
+  static EG_INLINE __m512 activations(const Group& x) { return x.spread(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) { return scales; }
   static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
     const __m512i first = _mm512_inserti64x4(load32(p + 2), part(p + 36), 1);
@@ -94,6 +97,7 @@ struct Q4_0 {
   static EG_INLINE __m512 scales(const uint8_t* p) {
     return widen(_mm512_permutexvar_epi16(in_lanes(0, 9, 18, 27), load(p)));
   }
+  static EG_INLINE __m512 activations(const Group& x) { return x.spread(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) { return scales; }
   static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
     const __m512i places =
@@ -115,6 +119,11 @@ EG_INLINE __m512i with_minima(short a, short b, short c, short d) {
   return _mm512_setr_epi64(four(a, b, c, d), 0, four(a + 1, b + 1, c + 1, d + 1), 0, 0, 0, 0, 0);
 }
 
+// The same of the activations.
+EG_INLINE __m512 scales_and_sums(const Group& x) {
+  return _mm512_maskz_loadu_ps(0x0F0F, x.block->scale + x.half * kGroupBlocks);
+}
+
 struct Q4_1 {
   static constexpr int kGroups = 1;
   static constexpr size_t kBlockBytes = 20;
@@ -126,6 +135,7 @@ struct Q4_1 {
   static EG_INLINE __m512 scales(const uint8_t* p) {
     return widen(_mm512_maskz_permutexvar_epi16(0x0F0F, with_minima(0, 10, 20, 30), load(p)));
   }
+  static EG_INLINE __m512 activations(const Group& x) { return scales_and_sums(x); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) {
     return _mm512_permutexvar_ps(lane_numbers(0, 1, 2, 3), scales);
   }
@@ -162,6 +172,7 @@ struct Q5_0 {
     const __m512i first = _mm512_permutexvar_epi16(in_lanes(0, 11, 22, 0), load(p));
     return widen(_mm512_mask_permutexvar_epi16(first, 0xF000, in_lanes(0, 0, 0, 21), load(p + 24)));
   }
+  static EG_INLINE __m512 activations(const Group& x) { return x.spread(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) { return scales; }
   static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
     const __m512i places = _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 20, 19, 18, 17, 16, 15,
@@ -188,6 +199,7 @@ struct Q5_1 {
     return widen(
         _mm512_mask_permutexvar_epi16(first, 0x0808, with_minima(0, 0, 0, 20), load(p + 32)));
   }
+  static EG_INLINE __m512 activations(const Group& x) { return scales_and_sums(x); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) {
     return _mm512_permutexvar_ps(lane_numbers(0, 1, 2, 3), scales);
   }
@@ -202,16 +214,20 @@ struct Q5_1 {
 
 // For Q4_K and Q5_K: the eight scales and the eight minima of a unit, six bits each.
 EG_INLINE __m512 packed_scales(const uint8_t* p) {
-  const uint32_t first = load4(p + 4);
-  const uint32_t second = load4(p + 8);
-  const uint32_t third = load4(p + 12);
-  const uint64_t scales =
-      (first & 0x3F3F3F3F) | static_cast<uint64_t>((third & 0x0F0F0F0F) | (first >> 2 & 0x30303030))
-                                 << 32;
-  const uint64_t minima =
-      (second & 0x3F3F3F3F) |
-      static_cast<uint64_t>((third >> 4 & 0x0F0F0F0F) | (second >> 2 & 0x30303030)) << 32;
-  const __m128i both = _mm_set_epi64x(static_cast<int64_t>(minima), static_cast<int64_t>(scales));
+  const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  // Four scales, the lower bits of four more, four minima, the lower bits of four more; then the
+  // upper bits, which are beside the first four.
+  const __m128i low = _mm_srlv_epi32(
+      _mm_shuffle_epi8(stored,
+                       _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)),
+      _mm_setr_epi32(0, 0, 0, 4));
+  const __m128i high = _mm_srli_epi32(
+      _mm_shuffle_epi8(stored,
+                       _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11)),
+      2);
+  const __m128i both = _mm_ternarylogic_epi32(
+      _mm_and_si128(low, _mm_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F)), high,
+      _mm_set1_epi8(0x30), kOrAnd);
   // Of all scales eight times, then of all minima.
   const __m256i halves = _mm256_set1_epi32(static_cast<int32_t>(load4(p)));
   const __m256i picked = _mm256_shuffle_epi8(
@@ -241,6 +257,7 @@ struct Q4_K {
   static constexpr int kMin = -1;
 
   static EG_INLINE __m512 scales(const uint8_t* p) { return packed_scales(p); }
+  static EG_INLINE __m512 activations(const Group& x) { return _mm512_load_ps(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
     return spread_packed(scales, group);
   }
@@ -258,6 +275,7 @@ struct Q5_K {
   static constexpr int kMin = -1;
 
   static EG_INLINE __m512 scales(const uint8_t* p) { return packed_scales(p); }
+  static EG_INLINE __m512 activations(const Group& x) { return _mm512_load_ps(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
     return spread_packed(scales, group);
   }
@@ -283,6 +301,10 @@ struct Q6_K {
     const __m512 d =
         widen(_mm512_castsi256_si512(_mm256_set1_epi16(static_cast<short>(p[208] | p[209] << 8))));
     return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(stored)));
+  }
+  static EG_INLINE __m512 activations(const Group& x) {
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                                 _mm512_castps256_ps512(_mm256_load_ps(x.block->scale)));
   }
   static EG_INLINE __m512 spread(__m512 scales, int group, int half) {
     const int first = 8 * group + half;
