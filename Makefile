@@ -24,11 +24,11 @@ FLOWS ?= ggml
 # What the Python tests lowered, to be run again by the sanitizer build.
 CORPUS := $(CURDIR)/build/corpus
 
-.PHONY: help setup build demo test check lint format cpp-test py-test suite asan asan-corpus package-test clean
+.PHONY: help setup build demo test check lint format cpp-test py-test suite asan asan-corpus aarch64-kernels package-test clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- environment and build ----------------------------------------------------
 
@@ -80,6 +80,15 @@ asan-corpus: ## The op table's programs, written by py-test, under the sanitizer
 	@echo "==> the op table under ASan and UBSan"
 	@UBSAN_OPTIONS=print_stacktrace=1 build-asan/tests/run_corpus "$(CORPUS)"
 
+aarch64-kernels: setup ## The kernels' tests for AArch64, cross-compiled, under qemu
+	@for tool in aarch64-linux-gnu-g++ qemu-aarch64; do \
+	    command -v $$tool >/dev/null && continue; \
+	    echo "$$tool is missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; \
+	done
+	@cmake -S tests/aarch64 -B build-aarch64 -G Ninja -DCMAKE_BUILD_TYPE=Release
+	@cmake --build build-aarch64
+	@ctest --test-dir build-aarch64 --output-on-failure -j $(JOBS)
+
 lint: setup ## ruff, mypy --strict, clang-format
 	@echo "==> ruff"
 	@ruff check .
@@ -95,4 +104,4 @@ format: setup ## Format every file in place
 	@clang-format -i $(CXX_FILES)
 
 clean: ## Remove what was built (keeps .venv, third-party and models)
-	rm -rf build build-debug build-asan build-tsan build-wheel dist
+	rm -rf build build-debug build-asan build-tsan build-aarch64 build-wheel dist
