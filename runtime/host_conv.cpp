@@ -1,7 +1,6 @@
 // Convolution and pooling over channels-last images: this file says which elements, the
 // kernels do the arithmetic (kernels/image_kernels.h).
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "runtime/host_kernel.h"
@@ -10,9 +9,12 @@
 namespace executorch_ggml {
 namespace {
 
-// Positions whose pointers are made at once. Their inputs stay in a cache while every panel of
-// the kernel passes over them; each panel is read once for all of them.
-constexpr int64_t kBlockRows = 48;
+// Rows whose inputs are kept in a cache while every panel of the kernel passes over them: this
+// many bytes of inputs, and a number of pointers to them.
+constexpr int64_t kBlockBytes = 256 * 1024;
+constexpr int64_t kBlockPointers = 4096;
+// Windows of so few channels are copied: a pointer to each tap would cost more.
+constexpr int64_t kFewChannels = 8;
 
 // The windows of either convolution: their parameters lie at the same places.
 struct Geometry {
@@ -20,6 +22,8 @@ struct Geometry {
   int64_t stride[2];
   int64_t padding[2];
   int64_t dilation[2];
+
+  int64_t n_taps() const { return kernel[0] * kernel[1]; }
 };
 
 Geometry geometry_of(const HostCall& call) {
@@ -38,28 +42,15 @@ const float* image_at(const ggml_tensor& x, int64_t column, int64_t row, int64_t
   return static_cast<const float*>(x.data) + ((image * x.ne[2] + row) * x.ne[1] + column) * x.ne[0];
 }
 
-// The taps of positions [first, first + n): taps[tap * n + i].
-void point_taps(const HostTask& task, const Geometry& g, int64_t first, int64_t n,
-                const float* zeros, std::vector<const float*>& taps) {
-  const ggml_tensor& x = task.operand(1);
-  for (int64_t i = 0; i < n; ++i) {
-    const RowIndex at = task.position(first + i);
-    const int64_t column = at.i1 * g.stride[0] - g.padding[0];
-    const int64_t row = at.i2 * g.stride[1] - g.padding[1];
-    auto tap = static_cast<size_t>(i);
-    for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
-      const int64_t y = row + ky * g.dilation[1];
-      for (int64_t kx = 0; kx < g.kernel[0]; ++kx, tap += static_cast<size_t>(n)) {
-        const int64_t place = column + kx * g.dilation[0];
-        const bool inside = y >= 0 && y < x.ne[2] && place >= 0 && place < x.ne[1];
-        taps[tap] = inside ? image_at(x, place, y, at.i3) : zeros;
-      }
-    }
-  }
-}
-
 const float* optional_data(const ggml_tensor* tensor) {
   return tensor == nullptr ? nullptr : static_cast<const float*>(tensor->data);
+}
+
+Epilogue epilogue_of(const HostTask& task) {
+  return {.bias = optional_data(task.result->src[2]),
+          .residual = optional_data(task.result->src[3]),
+          .min = task.call.floats[params::conv_2d_nhwc::kMin],
+          .max = task.call.floats[params::conv_2d_nhwc::kMax]};
 }
 
 KernelType kernel_type(const ggml_tensor& kernel) {
@@ -69,49 +60,284 @@ KernelType kernel_type(const ggml_tensor& kernel) {
   return kernel.type == GGML_TYPE_F16 ? KernelType::F16 : KernelType::BF16;
 }
 
-void convolve(const HostTask& task, void (*run)(const ConvBlock&)) {
-  const Geometry g = geometry_of(task.call);
-  const ggml_tensor& x = task.operand(1);
-  const int64_t c_out = task.result->ne[0];
-  const float min = task.call.floats[params::conv_2d_nhwc::kMin];
-  const float max = task.call.floats[params::conv_2d_nhwc::kMax];
-  const float* const residual = optional_data(task.result->src[3]);
-  const ggml_tensor& kernel = task.operand(0);
-  const std::vector<float> zeros(static_cast<size_t>(x.ne[0]));
-  const int64_t n_taps = g.kernel[0] * g.kernel[1];
-  std::vector<const float*> taps(static_cast<size_t>(n_taps * kBlockRows));
+int64_t in_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+// --- convolution ------------------------------------------------------------------------------
+
+// Memory of a thread, kept from task to task.
+struct Scratch {
+  std::vector<const float*> taps;
+  std::vector<float> windows;
+  std::vector<float> zeros;
   std::vector<float> widened;
-  if (kernel.type != GGML_TYPE_F32) {
-    widened.resize(static_cast<size_t>(widened_size(n_taps, x.ne[0])));
+
+  template <typename T>
+  static T* at_least(std::vector<T>& memory, int64_t n) {
+    if (memory.size() < static_cast<size_t>(n)) {
+      memory.resize(static_cast<size_t>(n));
+    }
+    return memory.data();
   }
-  ConvBlock block = {
-      .taps = taps.data(),
-      .n_taps = n_taps,
-      .n_rows = 0,
-      .c_in = x.ne[0],
-      .c_out = c_out,
-      .kernel = kernel.data,
-      .type = kernel_type(kernel),
-      .widened = widened.data(),
-      .out = nullptr,
-      .epilogue = {.bias = optional_data(task.result->src[2]),
-                   .min = min,
-                   .max = max,
-                   .clamps = !(std::isinf(min) && min < 0 && std::isinf(max) && max > 0)}};
-  for (int64_t r = task.first_row; r < task.end_row; r += kBlockRows) {
-    block.n_rows = std::min(kBlockRows, task.end_row - r);
-    point_taps(task, g, r, block.n_rows, zeros.data(), taps);
-    block.out = task.out<float>(r);
-    block.epilogue.residual = residual == nullptr ? nullptr : residual + r * c_out;
-    run(block);
+};
+
+// How a convolution is shared out: tiles of rows, for all panels, or groups of panels, each for
+// all tiles. The larger of the two operands is what is divided; the other is read by everyone.
+struct Shares {
+  int64_t n_rows;
+  int64_t n_tiles;
+  int64_t n_groups;
+  bool by_panels;
+
+  int64_t count() const { return by_panels ? n_groups * n_tiles : n_tiles; }
+  int64_t first_row(int64_t tile) const { return n_rows * tile / n_tiles; }
+};
+
+Shares shares_of(int64_t n_rows, const ggml_tensor& kernel, const ggml_tensor& x) {
+  return {.n_rows = n_rows,
+          .n_tiles = in_parts(n_rows, image_kernels().tile_rows),
+          .n_groups = in_parts(kernel.ne[2], kPanelGroup),
+          .by_panels = ggml_nelements(&kernel) > ggml_nelements(&x)};
+}
+
+class Convolution {
+ public:
+  Convolution(const HostTask& task, Scratch& scratch)
+      : task_(task),
+        g_(geometry_of(task.call)),
+        x_(task.operand(1)),
+        kernel_(task.operand(0)),
+        epilogue_(epilogue_of(task)),
+        scratch_(scratch) {}
+
+  void run() const {
+    const Shares shares = shares_of(ggml_nrows(task_.result), kernel_, x_);
+    const int64_t n_panels = kernel_.ne[2];
+    if (!shares.by_panels) {
+      return run(shares.first_row(task_.first_row), shares.first_row(task_.end_row), 0, n_panels);
+    }
+    for (int64_t unit = task_.first_row; unit < task_.end_row;) {
+      // As many whole groups as there are, or the tiles of one.
+      const int64_t tile = unit % shares.n_tiles;
+      const int64_t left = task_.end_row - unit;
+      const int64_t n_groups = tile == 0 ? std::max<int64_t>(left / shares.n_tiles, 1) : 1;
+      const int64_t n = std::min(left, n_groups * shares.n_tiles - tile);
+      const int64_t panel = unit / shares.n_tiles * kPanelGroup;
+      run(shares.first_row(tile), shares.first_row(std::min(tile + n, shares.n_tiles)), panel,
+          std::min(panel + n_groups * kPanelGroup, n_panels));
+      unit += n;
+    }
+  }
+
+ private:
+  // Rows [first, end) times panels [first_panel, end_panel).
+  void run(int64_t first, int64_t end, int64_t first_panel, int64_t end_panel) const {
+    const int64_t c_in = x_.ne[0];
+    const int64_t n_taps = g_.n_taps();
+    const bool in_place = n_taps == 1 && g_.stride[0] == 1 && g_.stride[1] == 1 &&
+                          g_.padding[0] == 0 && g_.padding[1] == 0;
+    const bool copied = !in_place && c_in < kFewChannels;
+    const int64_t tile = image_kernels().tile_rows;
+    int64_t step = kBlockBytes / 4 / (copied ? n_taps * c_in : c_in);
+    if (!in_place && !copied) {
+      step = std::min(step, kBlockPointers / n_taps);
+    }
+    step = std::max(step / tile, int64_t{1}) * tile;
+    const int64_t c_out = task_.result->ne[0];
+    ConvBlock block = {.taps = nullptr,
+                       .x = nullptr,
+                       .stride = copied ? n_taps * c_in : c_in,
+                       .n_taps = copied ? 1 : n_taps,
+                       .n_rows = 0,
+                       .c_in = copied ? n_taps * c_in : c_in,
+                       .c_out = c_out,
+                       .kernel = kernel_.data,
+                       .type = kernel_type(kernel_),
+                       .widened = nullptr,
+                       .first_panel = first_panel,
+                       .end_panel = end_panel,
+                       .out = nullptr,
+                       .epilogue = epilogue_};
+    if (block.type != KernelType::F32) {
+      block.widened = Scratch::at_least(scratch_.widened, widened_size(n_taps, c_in));
+    }
+    for (int64_t r = first; r < end; r += step) {
+      block.n_rows = std::min(step, end - r);
+      if (in_place) {
+        block.x = image_at(x_, r, 0, 0);
+      } else if (copied) {
+        block.x = copied_windows(r, block.n_rows);
+      } else {
+        block.taps = tap_pointers(r, block.n_rows);
+      }
+      block.out = task_.out<float>(r);
+      if (epilogue_.residual != nullptr) {
+        block.epilogue.residual = epilogue_.residual + r * c_out;
+      }
+      image_kernels().conv(block);
+    }
+  }
+
+  // visit(i, column, row, image) for positions [first, first + n): where the window begins.
+  template <typename Visit>
+  void for_windows(int64_t first, int64_t n, Visit visit) const {
+    RowIndex at = task_.position(first);
+    for (int64_t i = 0; i < n; ++i) {
+      visit(i, at.i1 * g_.stride[0] - g_.padding[0], at.i2 * g_.stride[1] - g_.padding[1], at.i3);
+      if (++at.i1 == task_.result->ne[1]) {
+        at.i1 = 0;
+        if (++at.i2 == task_.result->ne[2]) {
+          at.i2 = 0;
+          ++at.i3;
+        }
+      }
+    }
+  }
+
+  // The taps of positions [first, first + n): [tap * n + i].
+  const float* const* tap_pointers(int64_t first, int64_t n) const {
+    const float* const zeros = Scratch::at_least(scratch_.zeros, x_.ne[0]);
+    const float** const taps = Scratch::at_least(scratch_.taps, g_.n_taps() * n);
+    for_windows(first, n, [&](int64_t i, int64_t column, int64_t row, int64_t image) {
+      const float** tap = taps + i;
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const int64_t y = row + ky * g_.dilation[1];
+        for (int64_t kx = 0; kx < g_.kernel[0]; ++kx, tap += n) {
+          const int64_t place = column + kx * g_.dilation[0];
+          const bool inside = y >= 0 && y < x_.ne[2] && place >= 0 && place < x_.ne[1];
+          *tap = inside ? image_at(x_, place, y, image) : zeros;
+        }
+      }
+    });
+    return taps;
+  }
+
+  // The windows of positions [first, first + n), one after another.
+  const float* copied_windows(int64_t first, int64_t n) const {
+    const int64_t c_in = x_.ne[0];
+    float* const windows = Scratch::at_least(scratch_.windows, n * g_.n_taps() * c_in);
+    float* out = windows;
+    for_windows(first, n, [&](int64_t, int64_t column, int64_t row, int64_t image) {
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const int64_t y = row + ky * g_.dilation[1];
+        const bool is_row = y >= 0 && y < x_.ne[2];
+        const int64_t last = column + (g_.kernel[0] - 1) * g_.dilation[0];
+        if (is_row && g_.dilation[0] == 1 && column >= 0 && last < x_.ne[1]) {
+          const float* const in = image_at(x_, column, y, image);
+          const int64_t count = g_.kernel[0] * c_in;
+          for (int64_t j = 0; j < count; ++j) {
+            out[j] = in[j];
+          }
+          out += count;
+          continue;
+        }
+        for (int64_t kx = 0; kx < g_.kernel[0]; ++kx, out += c_in) {
+          const int64_t place = column + kx * g_.dilation[0];
+          if (is_row && place >= 0 && place < x_.ne[1]) {
+            std::copy_n(image_at(x_, place, y, image), c_in, out);
+          } else {
+            std::fill_n(out, c_in, 0.0F);
+          }
+        }
+      }
+    });
+    return windows;
+  }
+
+  const HostTask& task_;
+  const Geometry g_;
+  const ggml_tensor& x_;
+  const ggml_tensor& kernel_;
+  const Epilogue epilogue_;
+  Scratch& scratch_;
+};
+
+// --- depthwise --------------------------------------------------------------------------------
+
+// Taps [first, end) of a window lie within an image's axis.
+struct Inside {
+  int64_t first;
+  int64_t end;
+
+  int64_t count() const { return end - first; }
+};
+
+// Of the window that begins at `start`, maybe outside.
+Inside inside(const Geometry& g, size_t axis, int64_t start, int64_t extent) {
+  const int64_t dilation = g.dilation[axis];
+  const int64_t first = start >= 0 ? 0 : std::min(in_parts(-start, dilation), g.kernel[axis]);
+  const int64_t end =
+      start >= extent ? 0 : std::min((extent - 1 - start) / dilation + 1, g.kernel[axis]);
+  return {first, std::max(first, end)};
+}
+
+// A row of results, `y` of `image`.
+void depthwise_row(const HostTask& task, const Geometry& g, const Epilogue& epilogue, int64_t y,
+                   int64_t image) {
+  const ggml_tensor& x = task.operand(1);
+  const int64_t channels = x.ne[0];
+  const int64_t width = task.result->ne[1];
+  const int64_t row = y * g.stride[1] - g.padding[1];
+  const Inside taps_y = inside(g, 1, row, x.ne[2]);
+  const auto run = [&](int64_t first, int64_t end) {
+    const int64_t column = first * g.stride[0] - g.padding[0];
+    const Inside taps_x = inside(g, 0, column, x.ne[1]);
+    const bool none = taps_x.count() == 0 || taps_y.count() == 0;
+    const int64_t at = (image * task.result->ne[2] + y) * width + first;
+    DepthwiseRun r = {.x = none ? nullptr
+                                : image_at(x, column + taps_x.first * g.dilation[0],
+                                           row + taps_y.first * g.dilation[1], image),
+                      .n_x = none ? 0 : taps_x.count(),
+                      .n_y = none ? 0 : taps_y.count(),
+                      .x_stride = g.dilation[0] * channels,
+                      .y_stride = g.dilation[1] * x.ne[1] * channels,
+                      .step = g.stride[0] * channels,
+                      .n_positions = end - first,
+                      .channels = channels,
+                      .kernel = static_cast<const float*>(task.operand(0).data) +
+                                (taps_y.first * g.kernel[0] + taps_x.first) * channels,
+                      .kernel_stride = g.kernel[0] * channels,
+                      .out = task.out<float>(at),
+                      .epilogue = epilogue};
+    if (epilogue.residual != nullptr) {
+      r.epilogue.residual += at * channels;
+    }
+    image_kernels().conv_dw(r);
+  };
+  // Positions [whole, edge) have all their taps within the row.
+  const int64_t last = x.ne[1] - 1 - (g.kernel[0] - 1) * g.dilation[0] + g.padding[0];
+  const int64_t whole = std::min(in_parts(g.padding[0], g.stride[0]), width);
+  const int64_t edge = last < 0 ? whole : std::clamp(last / g.stride[0] + 1, whole, width);
+  for (int64_t i = 0; i < whole; ++i) {
+    run(i, i + 1);
+  }
+  if (whole < edge) {
+    run(whole, edge);
+  }
+  for (int64_t i = edge; i < width; ++i) {
+    run(i, i + 1);
   }
 }
 
 }  // namespace
 
-void host_conv_2d(const HostTask& task) { convolve(task, image_kernels().conv); }
+int64_t conv_2d_units(const std::array<int64_t, 4>& result_ne, const ggml_tensor& kernel,
+                      const ggml_tensor& x) {
+  return shares_of(result_ne[1] * result_ne[2] * result_ne[3], kernel, x).count();
+}
 
-void host_conv_2d_dw(const HostTask& task) { convolve(task, image_kernels().conv_dw); }
+void host_conv_2d(const HostTask& task) {
+  static thread_local Scratch scratch;
+  Convolution(task, scratch).run();
+}
+
+void host_conv_2d_dw(const HostTask& task) {
+  const Geometry g = geometry_of(task.call);
+  const Epilogue epilogue = epilogue_of(task);
+  const int64_t height = task.result->ne[2];
+  for (int64_t r = task.first_row; r < task.end_row; ++r) {
+    depthwise_row(task, g, epilogue, r % height, r / height);
+  }
+}
 
 void host_pool_2d(const HostTask& task) {
   using namespace params::pool_2d_nhwc;

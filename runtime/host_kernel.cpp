@@ -5,7 +5,8 @@ namespace executorch_ggml {
 void run_host_call(ggml_tensor* result, int ith, int nth, void* user_data) {
   auto& call = *static_cast<HostCall*>(user_data);
   const int64_t rows = result->ne[1] * result->ne[2] * result->ne[3];
-  const HostTask task = {result, call, rows * ith / nth, rows * (ith + 1) / nth};
+  const int64_t units = call.n_units > 0 ? call.n_units : rows;
+  const HostTask task = {result, call, units * ith / nth, units * (ith + 1) / nth};
   call.kernel(task);
 }
 

@@ -1,7 +1,8 @@
 // Kernels of our own, run inside a ggml graph as custom nodes: what ggml lacks
 // (integers, comparisons, indices) or computes less exactly than PyTorch.
 //
-// A kernel gets a task: its share of the result's rows (a row runs along ne[0]).
+// A kernel gets a task: its share of the result's rows (a row runs along ne[0]), or of the units
+// that its op is divided into.
 // Operands may be strided in any way, and an extent of 1 broadcasts.
 #pragma once
 
@@ -21,7 +22,8 @@ namespace executorch_ggml {
 struct HostParams {
   std::vector<int64_t> ints = {};
   std::vector<float> floats = {};
-  int64_t limit = 0;  // of indices, for messages
+  int64_t limit = 0;    // of indices, for messages
+  int64_t n_units = 0;  // what tasks share out; 0: the result's rows
 };
 
 struct HostTask;
@@ -34,11 +36,13 @@ class HostCall final : public ComputedCheck {
       : ComputedCheck(call, params.limit),
         kernel(run),
         ints(std::move(params.ints)),
-        floats(std::move(params.floats)) {}
+        floats(std::move(params.floats)),
+        n_units(params.n_units) {}
 
   const HostKernel kernel;
   const std::vector<int64_t> ints;
   const std::vector<float> floats;
+  const int64_t n_units;
 };
 
 // Where a row is.
@@ -64,7 +68,7 @@ struct Row {
 struct HostTask {
   ggml_tensor* result;
   HostCall& call;
-  int64_t first_row;
+  int64_t first_row;  // or unit
   int64_t end_row;
 
   const ggml_tensor& operand(size_t i) const { return *result->src[i]; }
@@ -142,6 +146,10 @@ void host_recurrent(const HostTask& task);
 void zero_blind_rows(const HostTask& task);
 
 // Channels-last images; host_conv.cpp. Operands: kernel, x, bias or null, residual or null.
+// A unit of a convolution is some rows times some channels, one of a depthwise convolution a row
+// of the image.
+int64_t conv_2d_units(const std::array<int64_t, 4>& result_ne, const ggml_tensor& kernel,
+                      const ggml_tensor& x);
 void host_conv_2d(const HostTask& task);
 void host_conv_2d_dw(const HostTask& task);
 void host_pool_2d(const HostTask& task);

@@ -84,6 +84,7 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
     params.ints.push_back(op.dim(i));
   }
   params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
+  params.n_units = run == host_conv_2d ? conv_2d_units(ne, kernel, x) : ne[2] * ne[3];
   return op.host_op(run, GGML_TYPE_F32, ne, operands, std::move(params));
 }
 

@@ -28,7 +28,8 @@ struct Candidate {
 // The best first. `isa`: its name, or null for any.
 const ImageKernels* find(const char* isa) {
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f");
   const Candidate candidates[] = {{&avx512::kImageKernels, has_avx512},
                                   {&avx2::kImageKernels, has_avx2},

@@ -2,9 +2,8 @@
 // ne (c, w, h, n).
 //
 // The kernels are compiled once for each instruction set (image_kernels_isa.h) and chosen
-// when the first one runs. A convolution multiplies the image where it lies: for each tap of
-// the window and each output position there is a pointer to the input's channels, or to zeros
-// beyond the edge, so no window is ever copied.
+// when the first one runs. A convolution multiplies the image where it lies, so that no window
+// is ever copied but those of few channels.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +13,63 @@ namespace executorch_ggml {
 // Output channels of a packed kernel lie in panels of this many: [c_out / 16][taps * c_in][16],
 // the last panel filled up with zeros.
 inline constexpr int64_t kPanel = 16;
+// Panels that a convolution multiplies at once.
+inline constexpr int64_t kPanelGroup = 2;
 
 // What is done to a sum before it is stored, in this order.
 struct Epilogue {
   const float* bias = nullptr;      // [c], or null
   const float* residual = nullptr;  // as the result, or null
-  float min = 0;
-  float max = 0;
-  bool clamps = false;
+  float min = -__builtin_inff();    // a NaN stays
+  float max = __builtin_inff();
 };
 
 // How the elements of a packed kernel are stored; sums are of floats.
 enum class KernelType { F32, F16, BF16 };
 
-// Output positions are the rows of the result, counted over all images. `taps` holds, tap by
-// tap, a pointer for each of `n_rows` positions: taps[tap * n_rows + row].
+// Output positions, the rows of the result, times output channels, counted in panels.
+//
+// What a row multiplies: for each tap c_in floats. `taps` holds, tap by tap, a pointer to them
+// for each of `n_rows`: taps[tap * n_rows + row]. Or `taps` is null, there is one tap, and the
+// rows lie `stride` floats apart from `x` on.
 struct ConvBlock {
   const float* const* taps;
+  const float* x;
+  int64_t stride;
   int64_t n_taps;
   int64_t n_rows;
   int64_t c_in;
   int64_t c_out;
-  const void* kernel;  // conv: packed in panels; depthwise: [tap][c], F32
+  const void* kernel;  // packed
   KernelType type;
-  float* widened;     // conv with another type than F32: room for widened_size(n_taps, c_in)
-  float* out;         // of the first position
-  Epilogue epilogue;  // residual: of the first position
+  float* widened;  // with another type than F32: room for widened_size(n_taps, c_in)
+  int64_t first_panel;
+  int64_t end_panel;
+  float* out;         // of the first row, and channel 0
+  Epilogue epilogue;  // residual: of the first row
 };
 
 // The panels that a convolution widens at a time, in floats.
-inline int64_t widened_size(int64_t n_taps, int64_t c_in) { return 2 * kPanel * n_taps * c_in; }
+inline int64_t widened_size(int64_t n_taps, int64_t c_in) {
+  return kPanelGroup * kPanel * n_taps * c_in;
+}
+
+// Depthwise: neighbouring output positions whose windows miss the same of their taps, those
+// beyond the image. Strides in floats.
+struct DepthwiseRun {
+  const float* x;  // the first tap within the image of the first position
+  int64_t n_x;     // taps within the image
+  int64_t n_y;
+  int64_t x_stride;  // between taps
+  int64_t y_stride;
+  int64_t step;  // between positions
+  int64_t n_positions;
+  int64_t channels;
+  const float* kernel;    // [tap][c], of the tap at x
+  int64_t kernel_stride;  // between its rows of taps
+  float* out;             // of the first position
+  Epilogue epilogue;      // residual: of the first position
+};
 
 // One output position: `n_x` by `n_y` elements of an image from `x`.
 struct PoolWindow {
@@ -58,8 +84,9 @@ struct PoolWindow {
 
 struct ImageKernels {
   const char* isa;
+  int64_t tile_rows;  // rows that conv multiplies at once
   void (*conv)(const ConvBlock& block);
-  void (*conv_dw)(const ConvBlock& block);  // c_in == c_out
+  void (*conv_dw)(const DepthwiseRun& run);
   void (*max_pool)(const PoolWindow& window);
   void (*avg_pool)(const PoolWindow& window);
 };

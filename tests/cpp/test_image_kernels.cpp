@@ -19,6 +19,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUntouched = 4711.0F;
 
 class ImageTest : public ::testing::TestWithParam<const char*> {
  protected:
@@ -61,30 +62,64 @@ float widened(KernelType type, uint16_t half) {
   return type == KernelType::F16 ? ggml_fp16_to_fp32(half) : ggml_bf16_to_fp32({half});
 }
 
-// A convolution of random positions of an image, and what it is to give.
+// What is to become of a sum.
+struct Finish {
+  std::vector<float> bias{};  // empty: none
+  std::vector<float> residual{};
+  float min = -kInfinity;
+  float max = kInfinity;
+
+  Epilogue epilogue() const {
+    return {.bias = bias.empty() ? nullptr : bias.data(),
+            .residual = residual.empty() ? nullptr : residual.data(),
+            .min = min,
+            .max = max};
+  }
+
+  // `terms`: what is summed for channel c of the result at i.
+  void expect(float found, const std::vector<double>& terms, int64_t c, int64_t i) const {
+    double sum = 0;
+    double magnitude = 0;
+    const auto add = [&](double term) {
+      sum += term;
+      magnitude += std::abs(term);
+    };
+    std::for_each(terms.begin(), terms.end(), add);
+    add(bias.empty() ? 0 : double{at(bias, c)});
+    add(residual.empty() ? 0 : double{at(residual, i)});
+    const double expected = std::clamp(sum, double{min}, double{max});
+    ASSERT_NEAR(found, expected, 1e-5 * magnitude) << "channel " << c << ", at " << i;
+  }
+};
+
+// A convolution of random positions of an image, or of rows at one distance, and what it is to
+// give.
 struct Conv {
   int64_t n_rows;
   int64_t n_taps;
   int64_t c_in;
   int64_t c_out;
-  bool depthwise = false;
   std::vector<float> image{};
-  std::vector<float> kernel{};  // [tap][c_in][c_out], or depthwise [tap][c]
-  std::vector<float> bias{};    // empty: none
-  std::vector<float> residual{};
-  bool clamps = false;
-  float min = -kInfinity;
-  float max = kInfinity;
-  std::vector<int64_t> places{};  // in the image, as taps
+  std::vector<float> kernel{};    // [tap][c_in][c_out]
+  std::vector<int64_t> places{};  // in the image, as taps; empty: rows `stride` floats apart
+  int64_t stride = 0;
   KernelType type = KernelType::F32;
+  int64_t first_panel = 0;  // those before it are not to be written
+  Finish finish{};
 
   int64_t n_results() const { return n_rows * c_out; }
+  int64_t n_panels() const { return (c_out + kPanel - 1) / kPanel; }
+
+  // What a row multiplies.
+  const float* input(int64_t tap, int64_t row) const {
+    return image.data() +
+           (places.empty() ? row * stride : places[static_cast<size_t>(tap * n_rows + row)] * c_in);
+  }
 
   // In panels. What fills up the last one is not to reach any result.
   std::vector<float> packed() const {
     const int64_t depth = n_taps * c_in;
-    const int64_t n_panels = (c_out + kPanel - 1) / kPanel;
-    std::vector<float> result(static_cast<size_t>(n_panels * depth * kPanel), kNan);
+    std::vector<float> result(static_cast<size_t>(n_panels() * depth * kPanel), kNan);
     for (int64_t i = 0; i < depth; ++i) {
       for (int64_t c = 0; c < c_out; ++c) {
         result[static_cast<size_t>((c / kPanel * depth + i) * kPanel + c % kPanel)] =
@@ -96,100 +131,172 @@ struct Conv {
 
   std::vector<float> run(const ImageKernels& kernels) const {
     if (type == KernelType::F32) {
-      const std::vector<float> weights = depthwise ? kernel : packed();
-      return run(kernels, weights.data());
+      return run(kernels, packed().data());
     }
-    const std::vector<uint16_t> weights = halves_of(type, packed());
-    return run(kernels, weights.data());
+    return run(kernels, halves_of(type, packed()).data());
   }
 
   std::vector<float> run(const ImageKernels& kernels, const void* weights) const {
     std::vector<const float*> taps;
-    for (const int64_t place : places) {
-      taps.push_back(image.data() + place * c_in);
+    for (int64_t i = 0; i < n_taps * n_rows && !places.empty(); ++i) {
+      taps.push_back(input(i / n_rows, i % n_rows));
     }
     std::vector<float> widened(static_cast<size_t>(widened_size(n_taps, c_in)));
     // Exactly as large as the result, so that a sanitizer sees any write beyond it.
-    std::vector<float> out(static_cast<size_t>(n_results()), 4711.0F);
-    ConvBlock block{};
-    block.taps = taps.data();
-    block.n_taps = n_taps;
-    block.n_rows = n_rows;
-    block.c_in = c_in;
-    block.c_out = c_out;
-    block.kernel = weights;
-    block.type = type;
-    block.widened = widened.data();
-    block.out = out.data();
-    block.epilogue = {.bias = bias.empty() ? nullptr : bias.data(),
-                      .residual = residual.empty() ? nullptr : residual.data(),
-                      .min = min,
-                      .max = max,
-                      .clamps = clamps};
-    (depthwise ? kernels.conv_dw : kernels.conv)(block);
+    std::vector<float> out(static_cast<size_t>(n_results()), kUntouched);
+    kernels.conv({.taps = places.empty() ? nullptr : taps.data(),
+                  .x = image.data(),
+                  .stride = stride,
+                  .n_taps = n_taps,
+                  .n_rows = n_rows,
+                  .c_in = c_in,
+                  .c_out = c_out,
+                  .kernel = weights,
+                  .type = type,
+                  .widened = widened.data(),
+                  .first_panel = first_panel,
+                  .end_panel = n_panels(),
+                  .out = out.data(),
+                  .epilogue = finish.epilogue()});
     return out;
   }
 
   void expect_equal(const std::vector<float>& found) const {
-    for (int64_t row = 0; row < n_rows; ++row) {
-      for (int64_t c = 0; c < c_out; ++c) {
-        double sum = 0;
-        double magnitude = 0;
-        const auto add = [&](double term) {
-          sum += term;
-          magnitude += std::abs(term);
-        };
-        for (int64_t tap = 0; tap < n_taps; ++tap) {
-          const int64_t x = places[static_cast<size_t>(tap * n_rows + row)] * c_in;
-          if (depthwise) {
-            add(double{at(kernel, tap * c_out + c)} * double{at(image, x + c)});
-            continue;
-          }
-          for (int64_t i = 0; i < c_in; ++i) {
-            add(double{at(kernel, (tap * c_in + i) * c_out + c)} * double{at(image, x + i)});
-          }
-        }
-        add(bias.empty() ? 0 : double{at(bias, c)});
-        add(residual.empty() ? 0 : double{at(residual, row * c_out + c)});
-        const double expected = clamps ? std::clamp(sum, double{min}, double{max}) : sum;
-        ASSERT_NEAR(at(found, row * c_out + c), expected, 1e-5 * magnitude)
-            << "row " << row << " of " << n_rows << ", channel " << c << " of " << c_out << ", "
-            << c_in << " inputs, " << n_taps << " taps";
+    for (int64_t i = 0; i < n_results(); ++i) {
+      const int64_t c = i % c_out;
+      if (c < first_panel * kPanel) {
+        ASSERT_EQ(at(found, i), kUntouched);
+        continue;
       }
+      std::vector<double> terms;
+      for (int64_t tap = 0; tap < n_taps; ++tap) {
+        for (int64_t j = 0; j < c_in; ++j) {
+          terms.push_back(double{at(kernel, (tap * c_in + j) * c_out + c)} *
+                          double{input(tap, i / c_out)[j]});
+        }
+      }
+      SCOPED_TRACE(std::to_string(n_rows) + " rows of " + std::to_string(n_taps) + " taps, " +
+                   std::to_string(c_in) + " to " + std::to_string(c_out) + " channels");
+      ASSERT_NO_FATAL_FAILURE(finish.expect(at(found, i), terms, c, i));
+    }
+  }
+};
+
+// A depthwise convolution of some positions, and what it is to give. Distances in pixels.
+struct Depthwise {
+  int64_t channels;
+  int64_t n_positions;
+  int64_t n_x;
+  int64_t n_y;
+  int64_t x_stride = 1;
+  int64_t step = 1;
+  int64_t y_stride = 0;
+  int64_t kernel_width = 0;
+  std::vector<float> image{};
+  std::vector<float> kernel{};  // [n_y][kernel_width][c]
+  Finish finish{};
+
+  int64_t n_results() const { return n_positions * channels; }
+
+  int64_t input(int64_t position, int64_t x, int64_t y) const {
+    return position * step + x * x_stride + y * y_stride;
+  }
+
+  std::vector<float> run(const ImageKernels& kernels) const {
+    std::vector<float> out(static_cast<size_t>(n_results()), kUntouched);
+    kernels.conv_dw({.x = image.data(),
+                     .n_x = n_x,
+                     .n_y = n_y,
+                     .x_stride = x_stride * channels,
+                     .y_stride = y_stride * channels,
+                     .step = step * channels,
+                     .n_positions = n_positions,
+                     .channels = channels,
+                     .kernel = kernel.data(),
+                     .kernel_stride = kernel_width * channels,
+                     .out = out.data(),
+                     .epilogue = finish.epilogue()});
+    return out;
+  }
+
+  void expect_equal(const std::vector<float>& found) const {
+    for (int64_t i = 0; i < n_results(); ++i) {
+      const int64_t c = i % channels;
+      std::vector<double> terms;
+      for (int64_t y = 0; y < n_y; ++y) {
+        for (int64_t x = 0; x < n_x; ++x) {
+          terms.push_back(double{at(kernel, (y * kernel_width + x) * channels + c)} *
+                          double{at(image, input(i / channels, x, y) * channels + c)});
+        }
+      }
+      SCOPED_TRACE(std::to_string(n_positions) + " positions of " + std::to_string(n_x) + " x " +
+                   std::to_string(n_y) + " taps " + std::to_string(x_stride) + " apart, step " +
+                   std::to_string(step) + ", " + std::to_string(channels) + " channels");
+      ASSERT_NO_FATAL_FAILURE(finish.expect(at(found, i), terms, c, i));
     }
   }
 };
 
 class ImageConv : public ImageTest {
  protected:
-  Conv make(int64_t n_rows, int64_t n_taps, int64_t c_in, int64_t c_out, bool depthwise = false) {
+  Conv make(int64_t n_rows, int64_t n_taps, int64_t c_in, int64_t c_out) {
     constexpr int64_t kPlaces = 13;
-    Conv conv{
-        .n_rows = n_rows, .n_taps = n_taps, .c_in = c_in, .c_out = c_out, .depthwise = depthwise};
+    Conv conv{.n_rows = n_rows, .n_taps = n_taps, .c_in = c_in, .c_out = c_out};
+    conv.kernel = random(n_taps * c_out * c_in);
+    if (n_taps == 1 && draw(0, 1) == 0) {
+      conv.stride = c_in + draw(0, 3);
+      conv.image = random((n_rows - 1) * conv.stride + c_in);
+      return conv;
+    }
     conv.image = random(kPlaces * c_in);
-    conv.kernel = random(n_taps * c_out * (depthwise ? 1 : c_in));
     for (int64_t i = 0; i < n_taps * n_rows; ++i) {
       conv.places.push_back(draw(0, kPlaces - 1));
     }
     return conv;
   }
 
-  void add_epilogue(Conv& conv, int64_t kind) {
+  // With any strides.
+  Depthwise make_depthwise(int64_t n_positions, int64_t n_x, int64_t n_y, int64_t channels) {
+    const int64_t x_stride = draw(1, 2);
+    return make_depthwise(n_positions, n_x, n_y, channels, x_stride, x_stride * draw(1, 3));
+  }
+
+  Depthwise make_depthwise(int64_t n_positions, int64_t n_x, int64_t n_y, int64_t channels,
+                           int64_t x_stride, int64_t step) {
+    Depthwise conv{.channels = channels,
+                   .n_positions = n_positions,
+                   .n_x = n_x,
+                   .n_y = n_y,
+                   .x_stride = x_stride,
+                   .step = step,
+                   .y_stride = draw(1, 30),
+                   .kernel_width = n_x + draw(0, 2)};
+    conv.image = random((conv.input(n_positions - 1, n_x - 1, n_y - 1) + 1) * channels);
+    conv.kernel = random(n_y * conv.kernel_width * channels);
+    return conv;
+  }
+
+  void add_finish(Finish& finish, int64_t kind, int64_t channels, int64_t n_results) {
     if ((kind & 1) != 0) {
-      conv.bias = random(conv.c_out);
+      finish.bias = random(channels);
     }
     if ((kind & 2) != 0) {
-      conv.residual = random(conv.n_results());
+      finish.residual = random(n_results);
     }
     if ((kind & 4) != 0) {
-      conv.clamps = true;
-      conv.min = -0.5F;
-      conv.max = 1.5F;
+      finish.min = -0.5F;
+      finish.max = 1.5F;
     }
   }
 
   void check(Conv conv) {
-    add_epilogue(conv, draw(0, 7));
+    add_finish(conv.finish, draw(0, 7), conv.c_out, conv.n_results());
+    conv.first_panel = draw(0, conv.n_panels() - 1);
+    conv.expect_equal(conv.run(*kernels_));
+  }
+
+  void check(Depthwise conv) {
+    add_finish(conv.finish, draw(0, 7), conv.channels, conv.n_results());
     conv.expect_equal(conv.run(*kernels_));
   }
 };
@@ -222,14 +329,23 @@ TEST_P(ImageConv, TakesAnyNumberOfOutputChannels) {
 
 TEST_P(ImageConv, IsDepthwiseForAnyNumberOfChannelsAndPositions) {
   for (int64_t channels = 1; channels <= 70; ++channels) {
-    for (const int64_t n_taps : {1, 3, 9, 25}) {
-      check(make(draw(1, 50), n_taps, channels, channels, true));
+    for (const int64_t n_x : {1, 2, 3, 4, 5, 6}) {
+      check(make_depthwise(draw(1, 20), n_x, draw(1, 5), channels));
     }
   }
-  for (int64_t n_rows = 1; n_rows <= 50; ++n_rows) {
-    const int64_t channels = draw(1, 70);
-    check(make(n_rows, 9, channels, channels, true));
+  for (int64_t n_positions = 1; n_positions <= 30; ++n_positions) {
+    for (const int64_t n_x : {3, 5}) {
+      for (const int64_t step : {1, 2}) {
+        check(make_depthwise(n_positions, n_x, n_x, draw(1, 40), 1, step));
+      }
+    }
   }
+}
+
+TEST_P(ImageConv, OfAWindowBeyondTheImageIsTheBias) {
+  Depthwise conv{.channels = 19, .n_positions = 1, .n_x = 0, .n_y = 0};
+  add_finish(conv.finish, 7, 19, 19);
+  conv.expect_equal(conv.run(*kernels_));
 }
 
 TEST_P(ImageConv, WidensKernelsInHalfPrecision) {
@@ -265,34 +381,34 @@ TEST_P(ImageConv, WidensEveryHalf) {
 
 TEST_P(ImageConv, FinishesItsSumsInEveryWay) {
   for (int64_t kind = 0; kind < 8; ++kind) {
-    for (const bool depthwise : {false, true}) {
-      Conv conv = make(11, 3, 37, 37, depthwise);
-      add_epilogue(conv, kind);
+    for (const int64_t channels : {37, 64}) {
+      Conv conv = make(31, 3, 37, channels);
+      add_finish(conv.finish, kind, channels, conv.n_results());
       conv.expect_equal(conv.run(*kernels_));
+      Depthwise depthwise = make_depthwise(31, 3, 3, channels);
+      add_finish(depthwise.finish, kind, channels, depthwise.n_results());
+      depthwise.expect_equal(depthwise.run(*kernels_));
     }
   }
 }
 
 // Both of a vector and of the channels after it.
 TEST_P(ImageConv, ClampsInfinitiesAndKeepsNan) {
-  for (const bool depthwise : {false, true}) {
-    for (const float value : {kInfinity, -kInfinity, kNan}) {
-      Conv conv = make(7, 1, 19, 19, depthwise);
-      conv.bias.assign(19, value);
-      conv.clamps = true;
-      conv.min = -1.0F;
-      conv.max = 6.0F;
-      for (const float found : conv.run(*kernels_)) {
-        if (std::isnan(value)) {
-          ASSERT_TRUE(std::isnan(found));
-        } else {
-          ASSERT_EQ(found, value > 0 ? 6.0F : -1.0F);
-        }
-      }
-      conv.min = 0.0F;
-      conv.max = kInfinity;
-      for (const float found : conv.run(*kernels_)) {
-        ASSERT_TRUE(std::isnan(value) ? std::isnan(found) : found == std::max(value, 0.0F));
+  for (const float value : {kInfinity, -kInfinity, kNan}) {
+    for (const float max : {6.0F, kInfinity}) {
+      Finish finish;
+      finish.bias.assign(19, value);
+      finish.min = -1.0F;
+      finish.max = max;
+      Conv conv = make(7, 1, 19, 19);
+      conv.finish = finish;
+      std::vector<float> found = conv.run(*kernels_);
+      Depthwise depthwise = make_depthwise(7, 3, 3, 19);
+      depthwise.finish = finish;
+      const std::vector<float> more = depthwise.run(*kernels_);
+      found.insert(found.end(), more.begin(), more.end());
+      for (const float one : found) {
+        ASSERT_TRUE(std::isnan(value) ? std::isnan(one) : one == (value > 0 ? max : -1.0F)) << one;
       }
     }
   }
@@ -300,18 +416,23 @@ TEST_P(ImageConv, ClampsInfinitiesAndKeepsNan) {
 
 // A NaN in one position or channel is of that position, or that channel, alone.
 TEST_P(ImageConv, KeepsNanToItsPosition) {
-  for (const bool depthwise : {false, true}) {
-    Conv conv = make(13, 3, 21, 21, depthwise);
-    std::fill(conv.places.begin(), conv.places.end(), 0);
-    conv.places[2 * 13 + 5] = 1;
-    conv.image[21 + 20] = kNan;
-    const std::vector<float> found = conv.run(*kernels_);
-    for (int64_t row = 0; row < 13; ++row) {
-      for (int64_t c = 0; c < 21; ++c) {
-        const bool expected = row == 5 && (c == 20 || !depthwise);
-        ASSERT_EQ(std::isnan(at(found, row * 21 + c)), expected) << row << ", " << c;
-      }
-    }
+  Conv conv = make(13, 3, 21, 21);
+  std::fill(conv.places.begin(), conv.places.end(), 0);
+  conv.places[2 * 13 + 5] = 1;
+  conv.image[21 + 20] = kNan;
+  const std::vector<float> found = conv.run(*kernels_);
+  for (int64_t i = 0; i < conv.n_results(); ++i) {
+    ASSERT_EQ(std::isnan(at(found, i)), i / 21 == 5) << i;
+  }
+  Depthwise depthwise = make_depthwise(13, 3, 3, 21, 1, 1);
+  depthwise.y_stride = 15;
+  depthwise.image = random(3 * 15 * 21);
+  depthwise.image[(15 + 5) * 21 + 20] = kNan;
+  const std::vector<float> of_channels = depthwise.run(*kernels_);
+  for (int64_t i = 0; i < depthwise.n_results(); ++i) {
+    const int64_t position = i / 21;
+    const bool expected = i % 21 == 20 && position >= 3 && position <= 5;
+    ASSERT_EQ(std::isnan(at(of_channels, i)), expected) << i;
   }
 }
 
@@ -327,7 +448,7 @@ TEST_P(ImagePool, TakesTheLargestOrTheMeanOfAnyWindow) {
     }
     const int64_t n_x = draw(0, kWidth);
     const int64_t n_y = draw(0, 4);
-    std::vector<float> largest(static_cast<size_t>(channels), 4711.0F);
+    std::vector<float> largest(static_cast<size_t>(channels), kUntouched);
     std::vector<float> mean = largest;
     PoolWindow window = {.x = image.data(),
                          .n_x = n_x,

@@ -1,0 +1,218 @@
+// Convolution as a product: rows of the image times panels of the kernel (see image_kernels.h).
+#pragma once
+
+#include "runtime/kernels/image_kernels.h"
+#include "runtime/kernels/vector_isa.h"
+
+namespace executorch_ggml {
+namespace EG_ISA {
+namespace {
+
+constexpr int64_t kVecs = kPanel / kWidth;  // of a panel
+
+// `limited`, with `limit_low` and `limit_high` of the epilogue: a NaN stays, as in torch.
+EG_INLINE Vec limited(Vec v, Vec low, Vec high) {
+  v = v < low ? low : v;
+  return v > high ? high : v;
+}
+
+// The sums of `Rows` rows and `Vectors` vectors of channels, in registers.
+template <int Rows, int Vectors>
+using Sums = Vec[size_t{Rows}][size_t{Vectors}];
+
+// Adds `depth` products to each sum. `x[r]`, or the row r * stride from x: what row r multiplies.
+// `panel`: how many floats lie from one panel to the next.
+template <int Rows, int Vectors>
+EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* const* x, const float* w,
+                        int64_t panel, int64_t depth) {
+  const float* row[size_t{Rows}];
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r) {
+    row[r] = x[r];
+  }
+  for (int64_t i = 0; i < depth; ++i) {
+    Vec weights[size_t{Vectors}];
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) {
+      weights[v] = load(w + v / kVecs * panel + v % kVecs * kWidth);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      const Vec value = splat(row[r][i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) {
+        sums[r][v] += weights[v] * value;
+      }
+    }
+    w += kPanel;
+  }
+}
+
+// Three rows to a pointer, the others by its distance: as few registers as that takes.
+template <int Rows, int Vectors>
+EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* x, int64_t stride, const float* w,
+                        int64_t panel, int64_t depth) {
+  constexpr int kPointers = (Rows + 2) / 3;
+  const float* row[size_t{kPointers}];
+#pragma GCC unroll 16
+  for (int i = 0; i < kPointers; ++i) {
+    row[i] = x + 3 * i * stride;
+  }
+  for (int64_t i = 0; i < depth; ++i) {
+    Vec weights[size_t{Vectors}];
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) {
+      weights[v] = load(w + v / kVecs * panel + v % kVecs * kWidth);
+    }
+    asm("" : "+r"(stride));  // else the compiler keeps a pointer for each row
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      const Vec value = splat(row[r / 3][r % 3 * stride]);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) {
+        sums[r][v] += weights[v] * value;
+      }
+    }
+#pragma GCC unroll 16
+    for (int p = 0; p < kPointers; ++p) {
+      ++row[p];
+    }
+    w += kPanel;
+  }
+}
+
+// `Rows` rows from `row` times `Panels` panels from `panel`, whose weights are `w` in F32.
+template <int Rows, int Panels>
+__attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t row,
+                                    int64_t panel) {
+  constexpr int kSums = Panels * static_cast<int>(kVecs);
+  const int64_t size = b.n_taps * b.c_in * kPanel;
+  const int64_t c = panel * kPanel;
+  const bool whole = c + Panels * kPanel <= b.c_out;
+  const Epilogue& e = b.epilogue;
+  Sums<Rows, kSums> sums;
+#pragma GCC unroll 8
+  for (int v = 0; v < kSums; ++v) {
+    Vec bias = {};
+    if (e.bias != nullptr) {
+      const int64_t left = b.c_out - c - v * kWidth;
+      bias = left >= kWidth ? load(e.bias + c + v * kWidth)
+             : left > 0     ? load_part(e.bias + c + v * kWidth, left)
+                            : bias;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      sums[r][v] = bias;
+    }
+  }
+  if (b.taps == nullptr) {
+    multiply<Rows, kSums>(sums, b.x + row * b.stride, b.stride, w, size, b.c_in);
+  } else {
+    for (int64_t tap = 0; tap < b.n_taps; ++tap) {
+      multiply<Rows, kSums>(sums, b.taps + tap * b.n_rows + row, w + tap * b.c_in * kPanel, size,
+                            b.c_in);
+    }
+  }
+  const Vec low = splat(e.min);
+  const Vec high = splat(e.max);
+  float* out = b.out + row * b.c_out + c;
+  const float* residual = e.residual == nullptr ? nullptr : e.residual + row * b.c_out + c;
+  if (whole) {
+    if (residual != nullptr) {
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r, residual += b.c_out) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kSums; ++v) {
+          sums[r][v] += load(residual + v * kWidth);
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r, out += b.c_out) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kSums; ++v) {
+        store(out + v * kWidth, limited(sums[r][v], low, high));
+      }
+    }
+    return;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r, out += b.c_out) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kSums; ++v) {
+      const int64_t left = b.c_out - c - v * kWidth;
+      const int64_t at = r * b.c_out + v * kWidth;
+      if (left >= kWidth) {
+        const Vec sum = residual == nullptr ? sums[r][v] : sums[r][v] + load(residual + at);
+        store(out + v * kWidth, limited(sum, low, high));
+      } else if (left > 0) {
+        const Vec sum =
+            residual == nullptr ? sums[r][v] : sums[r][v] + load_part(residual + at, left);
+        store_part(out + v * kWidth, left, limited(sum, low, high));
+      }
+    }
+  }
+}
+
+// `n` rows, at most `Rows`.
+template <int Rows, int Panels>
+void some_rows(const ConvBlock& b, const float* w, int64_t row, int64_t n, int64_t panel) {
+  if constexpr (Rows > 0) {
+    if (n == Rows) {
+      return tile<Rows, Panels>(b, w, row, panel);
+    }
+    return some_rows<Rows - 1, Panels>(b, w, row, n, panel);
+  }
+}
+
+// --- kernels in half precision ----------------------------------------------------------------
+
+EG_INLINE Vec load_bf16(const uint16_t* p) {
+  const Halves halves = *reinterpret_cast<const Halves*>(p);
+  return from_bits(__builtin_convertvector(halves, Bits) << 16);
+}
+
+// The panels as F32: where they lie, or widened.
+template <int Panels>
+const float* widened(const ConvBlock& b, int64_t panel) {
+  const int64_t size = b.n_taps * b.c_in * kPanel;
+  if (b.type == KernelType::F32) {
+    return static_cast<const float*>(b.kernel) + panel * size;
+  }
+  const uint16_t* const halves = static_cast<const uint16_t*>(b.kernel) + panel * size;
+  for (int64_t i = 0; i < Panels * size; i += kWidth) {
+    const uint16_t* const from = halves + i;
+    store(b.widened + i, b.type == KernelType::F16 ? load_f16(from) : load_bf16(from));
+  }
+  return b.widened;
+}
+
+// --- all rows and panels ----------------------------------------------------------------------
+
+template <int Panels>
+void all_rows(const ConvBlock& b, int64_t panel) {
+  const float* const w = widened<Panels>(b, panel);
+  const int64_t n_tiles = (b.n_rows + EG_ROWS - 1) / EG_ROWS;
+  int64_t row = 0;
+  for (int64_t i = 1; i <= n_tiles; ++i) {
+    const int64_t end = b.n_rows * i / n_tiles;
+    some_rows<EG_ROWS, Panels>(b, w, row, end - row, panel);
+    row = end;
+  }
+}
+
+void conv(const ConvBlock& b) {
+  int64_t panel = b.first_panel;
+  if constexpr (EG_PANELS > 1) {
+    for (; panel + EG_PANELS <= b.end_panel; panel += EG_PANELS) {
+      all_rows<EG_PANELS>(b, panel);
+    }
+  }
+  for (; panel < b.end_panel; ++panel) {
+    all_rows<1>(b, panel);
+  }
+}
+
+}  // namespace
+}  // namespace EG_ISA
+}  // namespace executorch_ggml
