@@ -9,7 +9,7 @@
 namespace executorch_ggml {
 
 // Queries [first_token, first_token + n_tokens) of the `n_heads` query heads that share one head
-// of keys and values (GQA: each key is read once for all of them).
+// of keys and values (GQA: each key is read once for all of them), or of several such groups.
 //
 // out = softmax(softcap(scale * q k) + mask) v, computed in F32 with a running maximum.
 // A query that sees no key (a mask of -inf alone) gives zeros. NaN stays NaN.
@@ -37,6 +37,12 @@ struct AttentionTask {
   int64_t n_tokens;
   int64_t n_heads;
   void* scratch;  // scratch_size() bytes of this thread alone, aligned to 64
+  // More heads of keys and values, each with the next n_heads query heads. Few queries are
+  // answered for all of them block by block, so that a cache [position][head] is read in longer
+  // pieces. Zero strides and one head otherwise.
+  int64_t n_kv_heads = 1;
+  size_t k_head_stride = 0;  // bytes
+  size_t v_head_stride = 0;
 };
 
 // Queries are shared out in blocks of this many, the last one excepted.
@@ -46,7 +52,7 @@ struct AttentionKernels {
   const char* isa;
   bool (*supports)(ggml_type k_type, ggml_type v_type, int64_t k_dim, int64_t v_dim);
   void (*attend)(const AttentionTask& task);
-  // For tasks of at most kQueryBlock queries.
+  // For tasks of at most kQueryBlock queries. n_heads: query heads of the task, of all groups.
   size_t (*scratch_size)(int64_t k_dim, int64_t v_dim, int64_t n_heads);
 };
 

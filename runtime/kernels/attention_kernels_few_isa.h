@@ -296,7 +296,7 @@ void attend_block(const AttentionTask& task, const Seen& seen, const FewScratch&
 
 EG_INLINE void read_query(const AttentionTask& task, int64_t token, const FewScratch& s) {
   const float scale = query_scale(task);
-  for (int64_t h = 0; h < task.n_heads; ++h) {
+  for (int64_t h = 0; h < task.n_heads * task.n_kv_heads; ++h) {
     const float* const from = moved(task.q, static_cast<size_t>(token) * task.q_token_stride +
                                                 static_cast<size_t>(h) * task.q_head_stride);
     for (int64_t i = 0; i < s.k_size; ++i) {
@@ -311,7 +311,7 @@ EG_INLINE void read_query(const AttentionTask& task, int64_t token, const FewScr
 }
 
 EG_INLINE void write_result(const AttentionTask& task, int64_t token, const FewScratch& s) {
-  for (int64_t h = 0; h < task.n_heads; ++h) {
+  for (int64_t h = 0; h < task.n_heads * task.n_kv_heads; ++h) {
     float* const to = moved(task.out, static_cast<size_t>(token) * task.out_token_stride +
                                           static_cast<size_t>(h) * task.out_head_stride);
     const float factor = s.sum[h] == 0.0F ? 0.0F : 1.0F / s.sum[h];
@@ -321,34 +321,38 @@ EG_INLINE void write_result(const AttentionTask& task, int64_t token, const FewS
   }
 }
 
+// The query heads from `first` that share the keys and values of `task`.
+template <typename KeyRow, typename ValueRow>
+EG_INLINE void attend_group(const AttentionTask& task, const Seen& seen, const FewScratch& s,
+                            int64_t first) {
+  int64_t head = first;
+  const int64_t end = first + task.n_heads;
+  for (; head + kMostHeads <= end; head += kMostHeads) {
+    attend_block<KeyRow, ValueRow, kMostHeads>(task, seen, s, head);
+  }
+  switch (end - head) {
+    case 3:
+      return attend_block<KeyRow, ValueRow, 3>(task, seen, s, head);
+    case 2:
+      return attend_block<KeyRow, ValueRow, 2>(task, seen, s, head);
+    case 1:
+      return attend_block<KeyRow, ValueRow, 1>(task, seen, s, head);
+    default:
+      return;
+  }
+}
+
 template <typename KeyRow, typename ValueRow>
 void attend_few(const AttentionTask& task) {
   Room room{reinterpret_cast<uintptr_t>(task.scratch)};
-  const FewScratch s(room, task.k_dim, task.v_dim, task.n_heads);
+  const FewScratch s(room, task.k_dim, task.v_dim, task.n_heads * task.n_kv_heads);
   for (int64_t token = 0; token < task.n_tokens; ++token) {
     read_query(task, token, s);
     for (int64_t first = 0; first < task.n_kv; first += kPositions) {
       Seen seen;
       find_seen(task, token, first, smaller(kPositions, task.n_kv - first), seen);
-      if (seen.n == 0) {
-        continue;
-      }
-      int64_t head = 0;
-      for (; head + kMostHeads <= task.n_heads; head += kMostHeads) {
-        attend_block<KeyRow, ValueRow, kMostHeads>(task, seen, s, head);
-      }
-      switch (task.n_heads - head) {
-        case 3:
-          attend_block<KeyRow, ValueRow, 3>(task, seen, s, head);
-          break;
-        case 2:
-          attend_block<KeyRow, ValueRow, 2>(task, seen, s, head);
-          break;
-        case 1:
-          attend_block<KeyRow, ValueRow, 1>(task, seen, s, head);
-          break;
-        default:
-          break;
+      for (int64_t group = 0; seen.n > 0 && group < task.n_kv_heads; ++group) {
+        attend_group<KeyRow, ValueRow>(of_kv_head(task, group), seen, s, group * task.n_heads);
       }
     }
     write_result(task, token, s);

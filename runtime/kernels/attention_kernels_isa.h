@@ -30,7 +30,10 @@ bool supports(ggml_type k_type, ggml_type v_type, int64_t k_dim, int64_t v_dim) 
 
 void attend(const AttentionTask& task) {
   if (task.n_tokens * task.n_heads >= kMany) {
-    return attend_many(task);
+    for (int64_t kv_head = 0; kv_head < task.n_kv_heads; ++kv_head) {
+      attend_many(of_kv_head(task, kv_head));
+    }
+    return;
   }
   with_rows_of(task.k_type, [&task](auto key) {
     with_rows_of(task.v_type,

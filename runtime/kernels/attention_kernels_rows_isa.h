@@ -31,6 +31,19 @@ struct Room {
   }
 };
 
+// The part of a task that is of one head of keys and values.
+EG_INLINE AttentionTask of_kv_head(const AttentionTask& task, int64_t kv_head) {
+  const auto index = static_cast<size_t>(kv_head);
+  const size_t first = index * static_cast<size_t>(task.n_heads);
+  AttentionTask part = task;
+  part.k = moved(task.k, index * task.k_head_stride);
+  part.v = moved(task.v, index * task.v_head_stride);
+  part.q = moved(task.q, first * task.q_head_stride);
+  part.out = moved(task.out, first * task.out_head_stride);
+  part.n_kv_heads = 1;
+  return part;
+}
+
 // --- rows of keys and values ------------------------------------------------------------------
 // kUnit: the vectors that are taken together. from: the place of element i, the first of a unit.
 // at: vector `v` from a place. part: the first n elements from a place, fewer than a vector; the

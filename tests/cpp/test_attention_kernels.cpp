@@ -66,6 +66,16 @@ class Cache {
   std::vector<Floats> rows_;  // as they are stored
 };
 
+// With scratch memory of just the size that the task needs.
+void attend(const AttentionKernels& kernels, AttentionTask task) {
+  const size_t size = kernels.scratch_size(task.k_dim, task.v_dim, task.n_heads * task.n_kv_heads);
+  const std::unique_ptr<void, decltype(&std::free)> scratch(
+      std::aligned_alloc(64, (size + 63) / 64 * 64), std::free);
+  std::memset(scratch.get(), 0xFF, size);  // NaN: what is not written is not to be read
+  task.scratch = scratch.get();
+  kernels.attend(task);
+}
+
 struct Shape {
   int64_t n_kv = 64;
   int64_t n_tokens = 1;
@@ -104,10 +114,6 @@ struct Attention {
     ggml_fp32_to_fp16_row(mask.data(), halves.data(), static_cast<int64_t>(mask.size()));
     const int64_t out_size = shape.v_dim + out_gap;
     Floats out(static_cast<size_t>(n_rows() * out_size), kUntouched);
-    const size_t size = kernels.scratch_size(shape.k_dim, shape.v_dim, shape.n_heads);
-    const std::unique_ptr<void, decltype(&std::free)> scratch(
-        std::aligned_alloc(64, (size + 63) / 64 * 64), std::free);
-    std::memset(scratch.get(), 0xFF, size);  // NaN: what is not written is not to be read
     AttentionTask task{};
     task.q = q.data();
     task.q_head_stride = static_cast<size_t>(shape.k_dim + q_gap) * sizeof(float);
@@ -133,8 +139,7 @@ struct Attention {
     task.out_token_stride = task.out_head_stride * static_cast<size_t>(shape.n_heads);
     task.n_tokens = shape.n_tokens;
     task.n_heads = shape.n_heads;
-    task.scratch = scratch.get();
-    kernels.attend(task);
+    attend(kernels, task);
     return out;
   }
 
@@ -360,6 +365,54 @@ TEST_P(Attentions, TakeTheHeadsOfRealModels) {
            .v_type = type,
            .mask = Mask::Causal});
     check({.n_kv = 100, .n_heads = 16, .k_dim = 192, .v_dim = 128, .k_type = type, .v_type = type});
+  }
+}
+
+// As if one after another.
+TEST_P(Attentions, TakeSeveralHeadsOfKeysAtOnce) {
+  constexpr int64_t kKvHeads = 3;
+  constexpr int64_t kDim = 32;
+  for (const ggml_type type : kTypes) {
+    for (Shape shape : forms()) {
+      shape.n_kv = 150;
+      shape.k_dim = kKvHeads * kDim;  // the heads' keys beside each other
+      shape.v_dim = kKvHeads * kDim;
+      shape.k_type = type;
+      shape.v_type = type;
+      const Attention a = make(shape);
+      const int64_t n_heads = kKvHeads * shape.n_heads;
+      const Floats q = random(shape.n_tokens * n_heads * kDim);
+      Floats together(q.size(), kUntouched);
+      Floats alone(q.size(), kUntouched);
+      AttentionTask task{};
+      task.q = q.data();
+      task.q_head_stride = task.out_head_stride = kDim * sizeof(float);
+      task.q_token_stride = task.out_token_stride = static_cast<size_t>(n_heads) * kDim * 4;
+      task.k = a.k.data();
+      task.v = a.v.data();
+      task.k_stride = a.k.stride();
+      task.v_stride = a.v.stride();
+      task.k_type = task.v_type = type;
+      task.k_dim = task.v_dim = kDim;
+      task.n_kv = shape.n_kv;
+      task.scale = shape.scale;
+      task.out = together.data();
+      task.n_tokens = shape.n_tokens;
+      task.n_heads = shape.n_heads;
+      task.n_kv_heads = kKvHeads;
+      task.k_head_stride = task.v_head_stride = ggml_row_size(type, kDim);
+      attend(*kernels_, task);
+      task.n_kv_heads = 1;
+      for (int64_t head = 0; head < kKvHeads; ++head) {
+        const auto offset = static_cast<size_t>(head) * task.k_head_stride;
+        task.k = a.k.data() + offset;
+        task.v = a.v.data() + offset;
+        task.q = q.data() + head * shape.n_heads * kDim;
+        task.out = alone.data() + head * shape.n_heads * kDim;
+        attend(*kernels_, task);
+      }
+      ASSERT_EQ(together, alone) << a.describe();
+    }
   }
 }
 
