@@ -19,10 +19,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.machine import CACHE, progress, run_child
 from bench.peers import Lengths
+
+if TYPE_CHECKING:
+    from tests.gguf_models import ModelSpec
 
 MODEL = CACHE / "xnnpack" / "qwen3-0.6b-8da4w.pte"
 #: Tokens of a call, as many as llama.cpp computes together; positions of the cache.
@@ -49,7 +52,7 @@ def measure(program: Path, lengths: Lengths, threads: int) -> float:
     return float(run_child(command).out.splitlines()[-1])
 
 
-def _parameters(spec: Any) -> dict[str, Any]:
+def _parameters(spec: ModelSpec) -> dict[str, Any]:
     """The shape as ExecuTorch's own transformer is configured."""
     return {
         "dim": spec.hidden,
@@ -68,17 +71,17 @@ def _parameters(spec: Any) -> dict[str, Any]:
     }
 
 
-def export(path: Path) -> None:
-    """Write the program to ``path``. The weights are those of the random GGUF files."""
+def export(path: Path, spec: ModelSpec) -> None:
+    """Write the program to ``path``. The weights are those of the GGUF file of ``spec``."""
     import torch
     from executorch.examples.models.qwen3.convert_weights import qwen_3_tune_to_meta
 
-    from tests.gguf_models import QWEN3_0_6B, weights
+    from tests.gguf_models import weights
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         shape, checkpoint = Path(folder, "params.json"), Path(folder, "checkpoint.pth")
-        shape.write_text(json.dumps(_parameters(QWEN3_0_6B)))
-        state = {name: torch.from_numpy(values) for name, values in weights(QWEN3_0_6B)}
+        shape.write_text(json.dumps(_parameters(spec)))
+        state = {name: torch.from_numpy(values) for name, values in weights(spec)}
         torch.save(qwen_3_tune_to_meta(state), checkpoint)
         del state
         options = {
@@ -148,7 +151,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.action == "export":
-        export(args.program)
+        from tests.gguf_models import QWEN3_0_6B
+
+        export(args.program, QWEN3_0_6B)
         return
     if (args.prompt > 0) == (args.decode > 0):
         parser.error("expected one of --prompt and --decode")
