@@ -51,6 +51,11 @@ EG_INLINE const uint8_t* row_of(const MatmulTask& t, int64_t row) {
   return static_cast<const uint8_t*>(t.w) + static_cast<size_t>(row) * t.row_stride;
 }
 
+EG_INLINE __m128 sum_of_lanes(__m512 a) {
+  const __m256 halves = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps(halves, 1));
+}
+
 // The sums of the elements of each of four registers.
 EG_INLINE __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
   const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
@@ -58,9 +63,21 @@ EG_INLINE __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
   const __m512 abcd = _mm512_add_ps(
       _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))),
       _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))));
-  const __m256 halves =
-      _mm256_add_ps(_mm512_castps512_ps256(abcd), _mm512_extractf32x8_ps(abcd, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps(halves, 1));
+  return sum_of_lanes(abcd);
+}
+
+// The sums of a token with `kRows` rows, which come first.
+template <int kRows>
+EG_INLINE void store_sums(const MatmulTask& t, __m128 sums, int64_t row, int64_t token) {
+  constexpr __mmask8 kMask = (1U << kRows) - 1;
+  const int64_t at = token * t.y_stride + row;
+  if (t.bias != nullptr) {
+    sums = _mm_add_ps(sums, _mm_maskz_loadu_ps(kMask, t.bias + row));
+  }
+  if (t.residual != nullptr) {
+    sums = _mm_add_ps(sums, _mm_maskz_loadu_ps(kMask, t.residual + at));
+  }
+  _mm_mask_storeu_ps(t.y + at, kMask, sums);
 }
 
 template <int kRows>
@@ -68,17 +85,7 @@ EG_INLINE void store_sums(const MatmulTask& t, const __m512* sums, int64_t row, 
   const __m512 none = _mm512_setzero_ps();
   const __m128 all = sums_of(sums[0], kRows > 1 ? sums[1] : none, kRows > 2 ? sums[2] : none,
                              kRows > 3 ? sums[3] : none);
-  constexpr __mmask8 kMask = (1U << kRows) - 1;
-  float* const y = t.y + token * t.y_stride + row;
-  __m128 result = all;
-  if (t.bias != nullptr) {
-    result = _mm_add_ps(result, _mm_maskz_loadu_ps(kMask, t.bias + row));
-  }
-  if (t.residual != nullptr) {
-    const float* const residual = t.residual + token * t.y_stride + row;
-    result = _mm_add_ps(result, _mm_maskz_loadu_ps(kMask, residual));
-  }
-  _mm_mask_storeu_ps(y, kMask, result);
+  store_sums<kRows>(t, all, row, token);
 }
 
 // --- many tokens: panels of decoded rows --------------------------------------------------------
@@ -148,6 +155,7 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
 //
 // A `Product` has
 //   dots<rows, tokens>(task, row)          of all tokens, which are few
+//   kManyRows                              that registers hold beside three or four tokens
 //   decode(task, row, first, n)            `kRows` rows of the elements from `first`, to scratch
 //   tile<tokens>(task, row, token, n_tokens, first, n)   the products with what was decoded; of
 //                                          fewer tokens the last one takes the others' place
@@ -189,9 +197,9 @@ void multiply(const MatmulTask& t) {
     case 2:
       return all_dots<Product, 4, 2>(t);
     case 3:
-      return all_dots<Product, 2, 3>(t);
+      return all_dots<Product, Product::kManyRows, 3>(t);
     case 4:
-      return all_dots<Product, 2, 4>(t);
+      return all_dots<Product, Product::kManyRows, 4>(t);
     default:
       break;
   }

@@ -174,6 +174,7 @@ template <class Element>
 struct FloatProduct {
   static constexpr int64_t kRows = kFloatRows;
   static constexpr int64_t kChunk = kFloatChunk;
+  static constexpr int kManyRows = 2;
   static constexpr int64_t kTokenBytes = kChunk * int64_t{sizeof(float)};
 
   template <int kDotRows, int kTokens>

@@ -72,6 +72,10 @@ struct Group {
 //                       places
 //   spread(scales, g, half)  the scales of a group's blocks (split: of their halves)
 //   quants(unit, g, q)       the integers of a group
+//   kQuads       whether four rows are taken together, for which the sums of products of any 16
+//                integers (split: 8) must be less than 1 << 15
+//   quad_scales(units, scales, minima)  of four rows, group by group: of the block b and row r in
+//                       the element 4 * b + r; without halves the second is of the whole blocks
 
 // --- one to four tokens -----------------------------------------------------------------------
 
@@ -200,6 +204,119 @@ void q8_dots(const MatmulTask& t, int64_t row) {
 #pragma GCC unroll 4
   for (int i = 0; i < kTokens; ++i) {
     store_sums<kRows>(t, sums[i], row, i);
+  }
+}
+
+// n - kOffset * x, element by element.
+template <int kOffset>
+EG_INLINE __m512i minus_products(__m512i n, __m512i x) {
+  return _mm512_sub_epi32(
+      n, _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(kOffset), x));
+}
+
+// The sums of each lane of four registers: those of lane b in the elements 4 * b .. 4 * b + 3.
+// Any two elements of a lane add up to less than 1 << 15.
+EG_INLINE __m512i lane_sums(const __m512i n[4]) {
+  const __m512i ones = _mm512_set1_epi16(1);
+  const __m512i first = _mm512_madd_epi16(_mm512_packs_epi32(n[0], n[1]), ones);
+  const __m512i second = _mm512_madd_epi16(_mm512_packs_epi32(n[2], n[3]), ones);
+  return _mm512_madd_epi16(_mm512_packs_epi32(first, second), ones);
+}
+
+// Four rows times `kTokens` tokens, for types whose integers are small enough: the rows' sums of
+// integers come together in one register, where they are scaled at once.
+template <class Type, int kTokens>
+void quad_dots(const MatmulTask& t, int64_t row) {
+  constexpr int64_t kUnit = Type::kGroups * kGroup;
+  const Q8Block* x[size_t{kTokens}];
+  for (int i = 0; i < kTokens; ++i) {
+    x[i] = token_of(t, i);
+  }
+  const uint8_t* w[4];
+  for (int r = 0; r < 4; ++r) {
+    w[r] = row_of(t, row + r);
+  }
+  Ahead ahead(w[0], 4 * t.row_stride);
+  __m512 sums[size_t{kTokens}];
+  for (int i = 0; i < kTokens; ++i) {
+    sums[i] = _mm512_setzero_ps();
+  }
+
+  const auto step = [&](int64_t unit) __attribute__((always_inline)) {
+    __m512 scales[Type::kGroups][2];
+    __m512 minima[Type::kGroups];
+    Type::quad_scales(w, scales, minima);
+#pragma GCC unroll 2
+    for (int g = 0; g < Type::kGroups; ++g) {
+      __m512i q[4][2];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        Type::quants(w[r], g, q[r]);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kTokens; ++i) {
+        const Group group =
+            Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
+        const __m512i x0 = group.q(0);
+        const __m512i x1 = group.q(1);
+        const __m512 xs = group.spread(group.block->scale);
+        const __m512i zero = _mm512_setzero_si512();
+        __m512i n[4];
+        if constexpr (Type::kSplit) {
+          const __m512i start = minus_products<Type::kOffset>(zero, x0);
+#pragma GCC unroll 4
+          for (int r = 0; r < 4; ++r) {
+            n[r] = _mm512_dpbusd_epi32(start, q[r][0], x0);
+          }
+          sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
+                                    _mm512_mul_ps(scales[g][0], xs), sums[i]);
+          const __m512i start_high = minus_products<Type::kOffset>(zero, x1);
+#pragma GCC unroll 4
+          for (int r = 0; r < 4; ++r) {
+            n[r] = _mm512_dpbusd_epi32(start_high, q[r][1], x1);
+          }
+        } else {
+          __m512i start = zero;
+          if constexpr (Type::kOffset != 0) {
+            start = minus_products<Type::kOffset>(minus_products<Type::kOffset>(zero, x0), x1);
+          }
+#pragma GCC unroll 4
+          for (int r = 0; r < 4; ++r) {
+            n[r] = _mm512_dpbusd_epi32(start, q[r][0], x0);
+            n[r] = _mm512_dpbusd_epi32(n[r], q[r][1], x1);
+          }
+        }
+        sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)), _mm512_mul_ps(scales[g][1], xs),
+                                  sums[i]);
+        if constexpr (Type::kMin != 0) {
+          const __m512 scaled_sums = group.spread(group.block->scaled_sum);
+          sums[i] = Type::kMin > 0 ? _mm512_fmadd_ps(minima[g], scaled_sums, sums[i])
+                                   : _mm512_fnmadd_ps(minima[g], scaled_sums, sums[i]);
+        }
+      }
+    }
+  };
+
+  const int64_t full = t.k / kUnit;
+  for (int64_t unit = 0; unit < full; ++unit) {
+    ahead.advance(4 * Type::kBytes);
+    step(unit);
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      w[r] += Type::kBytes;
+    }
+  }
+  if (t.k % kUnit != 0) {
+    alignas(64) uint8_t padded[4][padded_size<Type>()];
+    for (int r = 0; r < 4; ++r) {
+      pad<Type>(w[r], t.k % kUnit, padded[r]);
+      w[r] = padded[r];
+    }
+    step(full);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kTokens; ++i) {
+    store_sums<4>(t, sum_of_lanes(sums[i]), row, i);
   }
 }
 
@@ -385,11 +502,16 @@ template <class Type>
 struct Q8Product {
   static constexpr int64_t kRows = kPanelRows;
   static constexpr int64_t kChunk = kQ8Chunk;
+  static constexpr int kManyRows = Type::kQuads ? 4 : 2;
   static constexpr int64_t kTokenBytes = kChunk / kQ8Elements * int64_t{sizeof(Q8Block)};
 
   template <int kDotRows, int kTokens>
   static EG_INLINE void dots(const MatmulTask& t, int64_t row) {
-    q8_dots<Type, kDotRows, kTokens>(t, row);
+    if constexpr (Type::kQuads && kDotRows == 4) {
+      quad_dots<Type, kTokens>(t, row);
+    } else {
+      q8_dots<Type, kDotRows, kTokens>(t, row);
+    }
   }
   static EG_INLINE void decode(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
     decode_q8<Type>(t, row, first, n);

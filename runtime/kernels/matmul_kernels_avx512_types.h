@@ -57,11 +57,46 @@ EG_INLINE __m512i nibbles(__m512i q, __m512i shifts) {
   return low_nibbles(_mm512_srlv_epi32(q, shifts));
 }
 
+EG_INLINE __m512i four_lanes(const uint8_t* a, const uint8_t* b, const uint8_t* c,
+                             const uint8_t* d) {
+  const auto part = [](const uint8_t* p) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  };
+  return _mm512_inserti32x4(
+      _mm512_inserti32x4(_mm512_inserti32x4(load16(a), part(b), 1), part(c), 2), part(d), 3);
+}
+
+// Element b of lane r to element r of lane b.
+EG_INLINE __m512i across_lanes(__m512i v) {
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
+}
+
+// This word of each of the four lanes, widened: in every lane of the result all four.
+EG_INLINE __m512 word_of_lanes(__m512i v, int word) {
+  const int64_t first = word;
+  const int64_t four = first | (first + 8) << 16 | (first + 16) << 32 | (first + 24) << 48;
+  return widen(_mm512_permutexvar_epi16(_mm512_set1_epi64(four), v));
+}
+
+// One word from each of four blocks in each of four rows, `load` gives a row's words: of block b
+// and row r in the element 4 * b + r.
+template <class Load>
+EG_INLINE __m512 quad(__m512i places, Load load) {
+  __m512i words = _mm512_permutexvar_epi16(places, load(0));
+#pragma GCC unroll 3
+  for (int r = 1; r < 4; ++r) {
+    words = _mm512_mask_permutexvar_epi16(words, 0x1111U << r, places, load(r));
+  }
+  return widen(words);
+}
+
 struct Q8_0 {
   static constexpr int kGroups = 1;
   static constexpr size_t kBlockBytes = 34;
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 128;
+  static constexpr bool kQuads = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 0;
 
@@ -91,6 +126,7 @@ struct Q4_0 {
   static constexpr size_t kBlockBytes = 18;
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 8;
+  static constexpr bool kQuads = true;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 0;
 
@@ -99,6 +135,11 @@ struct Q4_0 {
   }
   static EG_INLINE __m512 activations(const Group& x) { return x.spread(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) { return scales; }
+  static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[1][2],
+                                    __m512 /*minima*/[1]) {
+    scales[0][1] = quad(in_lanes(0, 9, 18, 27),
+                        [p](int r) __attribute__((always_inline)) { return load(p[r]); });
+  }
   static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
     const __m512i places =
         _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 22, 21, 20, 19, 18, 17, 16, 15, 13, 12, 11,
@@ -129,6 +170,7 @@ struct Q4_1 {
   static constexpr size_t kBlockBytes = 20;
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 0;
+  static constexpr bool kQuads = true;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 1;
 
@@ -138,6 +180,12 @@ struct Q4_1 {
   static EG_INLINE __m512 activations(const Group& x) { return scales_and_sums(x); }
   static EG_INLINE __m512 spread(__m512 scales, int /*group*/, int /*half*/) {
     return _mm512_permutexvar_ps(lane_numbers(0, 1, 2, 3), scales);
+  }
+  static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[1][2],
+                                    __m512 minima[1]) {
+    const auto row = [p](int r) __attribute__((always_inline)) { return load(p[r]); };
+    scales[0][1] = quad(in_lanes(0, 10, 20, 30), row);
+    minima[0] = quad(in_lanes(1, 11, 21, 31), row);
   }
   static EG_INLINE void quants(const uint8_t* p, int /*group*/, __m512i q[2]) {
     const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 14, 15);
@@ -165,6 +213,7 @@ struct Q5_0 {
   static constexpr size_t kBlockBytes = 22;
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 16;
+  static constexpr bool kQuads = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 0;
 
@@ -190,6 +239,7 @@ struct Q5_1 {
   static constexpr size_t kBlockBytes = 24;
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 0;
+  static constexpr bool kQuads = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 1;
 
@@ -236,6 +286,33 @@ EG_INLINE __m512 packed_scales(const uint8_t* p) {
   return _mm512_mul_ps(_mm512_cvtph_ps(picked), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(both)));
 }
 
+// The same of four rows, in the places of quad_scales.
+EG_INLINE void quad_packed_scales(const uint8_t* const p[4], __m512 scales[2][2],
+                                  __m512 minima[2]) {
+  const __m512i stored = four_lanes(p[0], p[1], p[2], p[3]);
+  // For each of four blocks its scale, that of the fourth one after it, and the same of minima.
+  const __m512i low =
+      _mm512_shuffle_epi8(stored, _mm512_broadcast_i32x4(_mm_setr_epi8(
+                                      4, 12, 8, 12, 5, 13, 9, 13, 6, 14, 10, 14, 7, 15, 11, 15)));
+  const __m512i high =
+      _mm512_shuffle_epi8(stored, _mm512_broadcast_i32x4(_mm_setr_epi8(
+                                      -1, 4, -1, 8, -1, 5, -1, 9, -1, 6, -1, 10, -1, 7, -1, 11)));
+  constexpr int kSelect = 0xCA;  // a ? b : c, bit by bit
+  const __m512i shifted = _mm512_ternarylogic_epi32(
+      _mm512_set1_epi32(static_cast<int32_t>(0xFF000000)), _mm512_srli_epi32(low, 4), low, kSelect);
+  const __m512i all = across_lanes(
+      _mm512_ternarylogic_epi32(_mm512_and_si512(shifted, _mm512_set1_epi32(0x0F3F0F3F)),
+                                _mm512_srli_epi32(high, 2), bytes_of(0x30), kOrAnd));
+  const auto scaled = [stored, all](int word, unsigned shift) __attribute__((always_inline)) {
+    const __m512i n = _mm512_and_si512(_mm512_srli_epi32(all, shift), _mm512_set1_epi32(0xFF));
+    return _mm512_mul_ps(word_of_lanes(stored, word), _mm512_cvtepi32_ps(n));
+  };
+  scales[0][1] = scaled(0, 0);
+  scales[1][1] = scaled(0, 8);
+  minima[0] = scaled(1, 16);
+  minima[1] = scaled(1, 24);
+}
+
 EG_INLINE __m512 spread_packed(__m512 scales, int group) {
   const int first = 4 * group;
   return _mm512_permutexvar_ps(lane_numbers(first, first + 1, first + 2, first + 3), scales);
@@ -253,6 +330,7 @@ struct Q4_K {
   static constexpr size_t kBytes = 144;
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr int kOffset = 0;
+  static constexpr bool kQuads = true;
   static constexpr bool kSplit = false;
   static constexpr int kMin = -1;
 
@@ -260,6 +338,10 @@ struct Q4_K {
   static EG_INLINE __m512 activations(const Group& x) { return _mm512_load_ps(x.block->scale); }
   static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
     return spread_packed(scales, group);
+  }
+  static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[2][2],
+                                    __m512 minima[2]) {
+    quad_packed_scales(p, scales, minima);
   }
   static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
     packed_nibbles(load(p + 16 + 64 * group), q);
@@ -271,6 +353,7 @@ struct Q5_K {
   static constexpr size_t kBytes = 176;
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr int kOffset = 0;
+  static constexpr bool kQuads = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = -1;
 
@@ -293,6 +376,7 @@ struct Q6_K {
   static constexpr size_t kBytes = 210;
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr int kOffset = 32;
+  static constexpr bool kQuads = true;
   static constexpr bool kSplit = true;
   static constexpr int kMin = 0;
 
@@ -309,6 +393,23 @@ struct Q6_K {
   static EG_INLINE __m512 spread(__m512 scales, int group, int half) {
     const int first = 8 * group + half;
     return _mm512_permutexvar_ps(lane_numbers(first, first + 2, first + 4, first + 6), scales);
+  }
+  static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[2][2],
+                                    __m512 /*minima*/[2]) {
+    // Row by row the two scales of each block in either group, then block by block.
+    const __m512i order =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+    const __m512i all = across_lanes(
+        _mm512_shuffle_epi8(four_lanes(p[0] + 192, p[1] + 192, p[2] + 192, p[3] + 192), order));
+    // The last word is the scale of the scales.
+    const __m512 d = word_of_lanes(four_lanes(p[0] + 194, p[1] + 194, p[2] + 194, p[3] + 194), 7);
+    const auto scale = [d](__m512i n) __attribute__((always_inline)) {
+      return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_srai_epi32(n, 24)));
+    };
+    scales[0][0] = scale(_mm512_slli_epi32(all, 24));
+    scales[0][1] = scale(_mm512_slli_epi32(all, 16));
+    scales[1][0] = scale(_mm512_slli_epi32(all, 8));
+    scales[1][1] = scale(all);
   }
   static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
     const __m512i low = load(p + 64 * group);
