@@ -130,6 +130,16 @@ EG_INLINE void panel_rows(const MatmulTask& t, int64_t row, const uint8_t* w[siz
   }
 }
 
+// Fetches what lies `rows` rows after these bytes and is decoded next, while the tokens are
+// multiplied.
+EG_INLINE void fetch_after(const MatmulTask& t, const void* w, size_t bytes, int64_t rows) {
+  const uint8_t* const next =
+      static_cast<const uint8_t*>(w) + static_cast<size_t>(rows) * t.row_stride;
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(next + i, _MM_HINT_T1);
+  }
+}
+
 // The sums of `n` tokens with the 16 rows of a panel.
 template <int kTokens>
 EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, int64_t token,

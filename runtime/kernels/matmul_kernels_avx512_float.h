@@ -125,6 +125,7 @@ void decode_floats(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
         const auto* const stored =
             reinterpret_cast<const typename Element::Stored*>(w[r]) + first + at;
         rows[r] = _mm512_castps_si512(Element::load(stored, mask));
+        fetch_after(t, stored, 16 * sizeof(*stored), kFloatRows);
       }
       __m512i columns[16];
       transpose(rows, columns);

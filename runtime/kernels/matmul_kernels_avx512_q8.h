@@ -405,6 +405,7 @@ void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
       }
     }
     for (int64_t r = 0; r < kPanelRows; ++r) {
+      fetch_after(t, w[r], Type::kBytes, kPanelRows);
       w[r] += Type::kBytes;
     }
   }
