@@ -218,17 +218,22 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
   // The activations that a product reads: the products with the rows of a unit matrix.
   std::vector<float> read_back(const Prepared& x) const {
     const int64_t k = x.k;
-    std::vector<float> unit(static_cast<size_t>(k * k));
+    const bool q8 = kernel_.form == ActivationForm::Q8;
+    const ggml_type type = q8 ? GGML_TYPE_Q8_0 : GGML_TYPE_F32;
+    const size_t size = ggml_row_size(type, k);
+    Weights unit{type, k, k, size, std::make_unique<Guarded>(size * static_cast<size_t>(k)), {}};
     for (int64_t i = 0; i < k; ++i) {
-      unit[static_cast<size_t>(i * k + i)] = 127.0F;
+      if (q8) {  // a block is its scale in F16 and 32 bytes
+        std::byte* const block = unit.row(i) + ggml_row_size(type, i / kBlock * kBlock);
+        const ggml_fp16_t one = ggml_fp32_to_fp16(1.0F);
+        std::memcpy(block, &one, sizeof(one));
+        block[sizeof(one) + static_cast<size_t>(i % kBlock)] = std::byte{1};
+      } else {
+        const float one = 1.0F;
+        std::memcpy(unit.row(i) + static_cast<size_t>(i) * sizeof(one), &one, sizeof(one));
+      }
     }
-    const Weights w =
-        stored(kernel_.form == ActivationForm::Q8 ? GGML_TYPE_Q8_0 : GGML_TYPE_F32, k, k, unit);
-    std::vector<float> result = run(w, x);
-    for (float& value : result) {
-      value /= 127.0F;
-    }
-    return result;
+    return run(unit, x);
   }
 
   void expect_products(const Weights& w, const std::vector<float>& x,
@@ -326,6 +331,13 @@ TEST_P(MatmulTest, TakesAnyNumberOfElements) {
   for (const int64_t k : lengths(kernel_.form == ActivationForm::Q8 ? 1600 : 80)) {
     check(draw(1, 20), draw(1, 6), k);
     check(draw(1, 20), draw(7, 30), k);
+  }
+}
+
+TEST_P(MatmulTest, TakesLongRows) {
+  for (const int64_t n_tokens : {1, 3, 13}) {
+    check(17, n_tokens, lengths(5000).back());
+    check(17, n_tokens, lengths(2400).back());
   }
 }
 
