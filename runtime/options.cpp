@@ -194,11 +194,12 @@ const char* cache_type_name(CacheType type) {
 bool RuntimeOptions::device_is_cpu() const { return lower(device) == "cpu"; }
 
 bool RuntimeOptions::use_flash_attention() const {
-  return flash_attention.value_or(cache_type != CacheType::F32 || !device_is_cpu());
+  return flash_attention.value_or(cache_type != CacheType::F32 || !device_is_cpu() ||
+                                  kernels == KernelChoice::Own);
 }
 
-bool RuntimeOptions::use_flash_without_cache() const {
-  return flash_attention.value_or(!device_is_cpu());
+bool RuntimeOptions::use_flash_without_cache(bool has_mask) const {
+  return flash_attention.value_or(!device_is_cpu() || (kernels == KernelChoice::Own && !has_mask));
 }
 
 std::optional<std::string> process_environment(const char* name) {

@@ -48,10 +48,12 @@ struct RuntimeOptions {
   bool device_is_cpu() const;
 
   // Whether attention over a cache uses ggml's flash form, which also fixes the
-  // layout of cached values: asked for, else where the cache is rounded anyway.
+  // layout of cached values: asked for, else where our kernel computes it, or where
+  // ggml's loses no more than the cache's rounding.
   bool use_flash_attention() const;
-  // The same for attention without a cache, which stays exact F32 on the CPU.
-  bool use_flash_without_cache() const;
+  // The same for attention without a cache, which stays exact F32 on the CPU: the
+  // flash form rounds a given mask to F16.
+  bool use_flash_without_cache(bool has_mask) const;
 };
 
 // Returns the variable's text, or nullopt when it is not set.

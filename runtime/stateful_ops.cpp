@@ -278,7 +278,7 @@ ggml_tensor* build_attention(OpContext& op) {
     return nullptr;
   }
   const bool has_mask = mask != nullptr;
-  const bool flash = op.options().use_flash_without_cache();
+  const bool flash = op.options().use_flash_without_cache(has_mask);
   if (op.flag(param::kCausal)) {
     if (!op.expect(nk >= nq, "causal attention of %" PRId64 " queries over %" PRId64 " keys", nq,
                    nk)) {

@@ -33,7 +33,7 @@ void add_model_options(ArgParser& parser, ModelArgs& args) {
                 args.context, {1, std::numeric_limits<int32_t>::max()});
   parser.choice("--cache-type", "type of cached keys and values (default: f16)",
                 {"f32", "f16", "q8_0"}, args.cache_type);
-  parser.choice("--flash-attention", "ggml's flash attention (default: on, off for an f32 cache)",
+  parser.choice("--flash-attention", "attention in one pass over keys and values (default: on)",
                 {"on", "off"}, args.flash_attention);
   parser.text("--device", "NAME", "ggml device to compute on (default: cpu)", args.device);
 }

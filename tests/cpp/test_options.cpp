@@ -54,7 +54,9 @@ TEST(Options, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(options.device, "cpu");
   EXPECT_EQ(options.cache_type, CacheType::F16);
   EXPECT_TRUE(options.use_flash_attention());
-  EXPECT_FALSE(options.use_flash_without_cache());
+  EXPECT_TRUE(options.use_flash_without_cache(/*has_mask=*/false));
+  EXPECT_FALSE(options.use_flash_without_cache(/*has_mask=*/true));
+  EXPECT_EQ(options.kernels, KernelChoice::Own);
   EXPECT_EQ(options.context, 0);
   EXPECT_TRUE(options.graph_cache);
   EXPECT_FALSE(options.profile);
@@ -120,9 +122,19 @@ TEST(Options, UnknownCompileSpecsBelongToTheExporter) {
   EXPECT_EQ(resolved({}, {}, {{"strict", std::string("1")}}).device, "cpu");
 }
 
+TEST(Options, GgmlsKernelsAttendExactlyOverF32) {
+  const RuntimeOptions f32 = resolved({{option::kCacheType, std::string("f32")}});
+  EXPECT_TRUE(f32.use_flash_attention());
+  const RuntimeOptions ggml =
+      resolved({{option::kCacheType, std::string("f32")}}, {{"GGML_KERNELS", "ggml"}});
+  EXPECT_EQ(ggml.kernels, KernelChoice::Ggml);
+  EXPECT_FALSE(ggml.use_flash_attention());
+  EXPECT_FALSE(ggml.use_flash_without_cache(/*has_mask=*/false));
+  mentions(error_of({{option::kKernels, std::string("mine")}}), {"kernels", "own", "ggml"});
+}
+
 TEST(Options, AQuantizedCacheBringsFlashAttentionAndRefusesItsAbsence) {
   EXPECT_TRUE(resolved({{option::kCacheType, std::string("q8_0")}}).use_flash_attention());
-  EXPECT_FALSE(resolved({{option::kCacheType, std::string("f32")}}).use_flash_attention());
   mentions(error_of({{option::kCacheType, std::string("q8_0")}, {option::kFlashAttention, false}}),
            {"q8_0", "flash_attention", "exclude"});
 }

@@ -70,7 +70,7 @@ def evaluate(model: Path, folder: Path, n_positions: int, n_greedy: int) -> Refe
 
 
 def quantize(source: Path, target: Path, file_type: str) -> Path:
-    """Rewrite a float file in one of :data:`FILE_TYPES`."""
+    """Rewrite a file in one of :data:`FILE_TYPES`."""
     subprocess.run([_program("quantize"), source, target, str(FILE_TYPES[file_type])], check=True)
     return target
 

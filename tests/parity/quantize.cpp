@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
       },
       nullptr);
   llama_model_quantize_params params = llama_model_quantize_default_params();
+  params.allow_requantize = true;  // to F32: what the weights of a quantized file mean
   params.ftype = static_cast<llama_ftype>(std::atoi(argv[3]));
   params.nthread = 1;
   return llama_model_quantize(argv[1], argv[2], &params) == 0 ? 0 : 1;

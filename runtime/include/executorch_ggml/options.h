@@ -28,12 +28,11 @@ inline constexpr char kNumThreads[] = "n_threads";
 // Name of a ggml device. string; default "cpu". Variable: GGML_BACKEND_DEVICE.
 inline constexpr char kDevice[] = "device";
 
-// Use ggml's flash attention. bool; default on the CPU: on over an F16 or Q8_0
-// cache, off (exact F32) over an F32 cache and without a cache; on other devices:
-// on. It is the faster form for prompts and short contexts; on the CPU the plain
-// form decodes faster from some thousand positions on. It also fixes how a cache
-// stores its values, so all methods of a session must agree. Variable:
-// GGML_FLASH_ATTENTION.
+// Use the flash form of attention. bool; default on the CPU: on, except for a mask
+// that is given without a cache, which that form would round to F16; with ggml's
+// kernels alone (kernels=ggml) also off, for exact F32, over an F32 cache and without
+// one. On other devices: on. It also fixes how a cache stores its values, so all
+// methods of a session must agree. Variable: GGML_FLASH_ATTENTION.
 inline constexpr char kFlashAttention[] = "flash_attention";
 
 // Type of cached keys and values. "f32", "f16" (default) or "q8_0"; q8_0 needs
