@@ -174,35 +174,27 @@ void softmax(const float* x, const float* mask, float factor, int64_t n, float* 
 
 // --- rope -------------------------------------------------------------------------------------
 
-// Elements 2 i and 2 i + 1 of as many pairs as a vector has lanes. By way of a copy, so that the
-// compiler sees that `out` changes no `x` and vectorizes this.
-EG_INLINE void rotate_adjacent(const float* x, const float* cosines, const float* sines,
-                               float* out) {
-  float turned[2 * kWidth];
-  for (int64_t i = 0; i < kWidth; ++i) {
-    const float first = x[2 * i];
-    const float second = x[2 * i + 1];
-    turned[2 * i] = first * cosines[i] - second * sines[i];
-    turned[2 * i + 1] = first * sines[i] + second * cosines[i];
-  }
-  store(out, load(turned));
-  store(out + kWidth, load(turned + kWidth));
-}
-
 void rope(const float* x, const float* cosines, const float* sines, int64_t n_dims, int64_t n,
           bool neox, float* out) {
   const int64_t n_pairs = n_dims / 2;
   int64_t i = 0;
   for (; i + kWidth <= n_pairs; i += kWidth) {
+    const Vec cosine = load(cosines + i);
+    const Vec sine = load(sines + i);
     if (neox) {
       const Vec first = load(x + i);
       const Vec second = load(x + i + n_pairs);
-      const Vec cosine = load(cosines + i);
-      const Vec sine = load(sines + i);
       store(out + i, first * cosine - second * sine);
       store(out + i + n_pairs, first * sine + second * cosine);
     } else {
-      rotate_adjacent(x + 2 * i, cosines + i, sines + i, out + 2 * i);
+      const Vec low = load(x + 2 * i);
+      const Vec high = load(x + 2 * i + kWidth);
+      const Vec first = evens(low, high);
+      const Vec second = odds(low, high);
+      const Vec turned = first * cosine - second * sine;
+      const Vec other = first * sine + second * cosine;
+      store(out + 2 * i, interleaved_low(turned, other));
+      store(out + 2 * i + kWidth, interleaved_high(turned, other));
     }
   }
   const int64_t step = neox ? 1 : 2;

@@ -111,18 +111,51 @@ EG_INLINE float largest_of(Vec v) {
   return folded(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-// lanes 0 and 1 of a, 2 and 3 of a, ..., of b
-EG_INLINE Vec pair_sums(Vec a, Vec b) {
+// The lanes of even places in a and then b, and those of odd places.
+EG_INLINE Vec evens(Vec a, Vec b) {
 #if EG_WIDTH == 16
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
-         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 #elif EG_WIDTH == 8
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
-         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
 #else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
 #endif
 }
+
+EG_INLINE Vec odds(Vec a, Vec b) {
+#if EG_WIDTH == 16
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif EG_WIDTH == 8
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+// The other way: lanes of a and b by turns, of their lower and of their upper halves.
+EG_INLINE Vec interleaved_low(Vec a, Vec b) {
+#if EG_WIDTH == 16
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif EG_WIDTH == 8
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+
+EG_INLINE Vec interleaved_high(Vec a, Vec b) {
+#if EG_WIDTH == 16
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+#elif EG_WIDTH == 8
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+// Lanes 0 and 1 of a, 2 and 3 of a, ..., of b.
+EG_INLINE Vec pair_sums(Vec a, Vec b) { return evens(a, b) + odds(a, b); }
 
 // The sum of each of N vectors that lie one after another; of kWidth, lane i is that of vector i.
 template <int64_t N>
