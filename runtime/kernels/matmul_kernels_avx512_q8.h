@@ -53,9 +53,6 @@ struct Group {
     const __m512 four = _mm512_broadcast_f32x4(_mm_load_ps(of_block + half * 4));
     return _mm512_permutevar_ps(four, lane_numbers(0, 1, 2, 3));
   }
-  EG_INLINE __m512i spread(const int32_t* of_block) const {
-    return _mm512_castps_si512(spread(reinterpret_cast<const float*>(of_block)));
-  }
 };
 
 // --- what a weight type says of itself --------------------------------------------------------
@@ -63,7 +60,7 @@ struct Group {
 //   kGroups      groups of a unit, which is decoded at a time
 //   kBytes       of a unit; kBlockBytes of what ggml counts as a block (a row may end within a
 //                unit)
-//   kOffset      what its integers are stored too large by: a power of 2, or 0
+//   kOffset      what its integers are stored too large by
 //   kSplit       whether each half of a block has a scale of its own
 //   kMin         the sign of a block's minimum: 0 if there is none
 //   scales(unit)        the scales in the elements 0..7 (split: 0..15) and, if there are any, the
@@ -79,12 +76,16 @@ struct Group {
 
 // --- one to four tokens -----------------------------------------------------------------------
 
+// n less what the weights' offset adds to the products with x. It is taken off where it arises:
+// between elements, which are added up as floats, it would cancel out but roughly.
 template <int kOffset>
-EG_INLINE __m512i starts(__m512i offsets) {
-  // From four elements a quarter each.
-  static_assert(kOffset == 8 || kOffset == 16 || kOffset == 32 || kOffset == 128);
-  constexpr int kShift = kOffset == 8 ? 6 : kOffset == 16 ? 5 : kOffset == 32 ? 4 : 2;
-  return _mm512_srai_epi32(offsets, kShift);
+EG_INLINE __m512i less_offset(__m512i n, __m512i x) {
+  if constexpr (kOffset == 0) {
+    return n;
+  } else {
+    const __m512i offset = _mm512_set1_epi8(static_cast<char>(kOffset));
+    return _mm512_sub_epi32(n, _mm512_dpbusd_epi32(_mm512_setzero_si512(), offset, x));
+  }
 }
 
 // A unit that the row ends in, filled up with blocks of zeros.
@@ -159,20 +160,13 @@ void q8_dots(const MatmulTask& t, int64_t row) {
         const Group group = group_of(i, unit, g);
         const __m512i x0 = group.q(0);
         const __m512i x1 = group.q(1);
-        __m512i start = _mm512_setzero_si512();
-        __m512i start_high = start;
-        if constexpr (Type::kSplit) {
-          const __m512i low = group.spread(group.block->offset_low);
-          start = starts<Type::kOffset>(low);
-          start_high =
-              starts<Type::kOffset>(_mm512_sub_epi32(group.spread(group.block->offset), low));
-        } else if constexpr (Type::kOffset != 0) {
-          start = starts<Type::kOffset>(group.spread(group.block->offset));
-        }
+        const __m512i zero = _mm512_setzero_si512();
+        const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
+        const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) {
           __m512& sum = sums[i][r];
-          __m512i n = _mm512_dpbusd_epi32(start, q[r][0], x0);
+          __m512i n = _mm512_dpbusd_epi32(Type::kSplit ? start_low : start_high, q[r][0], x0);
           if constexpr (Type::kSplit) {
             sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(n), Type::spread(scaled[i][r], g, 0), sum);
             n = start_high;
@@ -205,13 +199,6 @@ void q8_dots(const MatmulTask& t, int64_t row) {
   for (int i = 0; i < kTokens; ++i) {
     store_sums<kRows>(t, sums[i], row, i);
   }
-}
-
-// n - kOffset * x, element by element.
-template <int kOffset>
-EG_INLINE __m512i minus_products(__m512i n, __m512i x) {
-  return _mm512_sub_epi32(
-      n, _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(kOffset), x));
 }
 
 // The sums of each lane of four registers: those of lane b in the elements 4 * b .. 4 * b + 3.
@@ -261,30 +248,20 @@ void quad_dots(const MatmulTask& t, int64_t row) {
         const __m512i x1 = group.q(1);
         const __m512 xs = group.spread(group.block->scale);
         const __m512i zero = _mm512_setzero_si512();
+        const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
+        const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
         __m512i n[4];
-        if constexpr (Type::kSplit) {
-          const __m512i start = minus_products<Type::kOffset>(zero, x0);
 #pragma GCC unroll 4
-          for (int r = 0; r < 4; ++r) {
-            n[r] = _mm512_dpbusd_epi32(start, q[r][0], x0);
-          }
+        for (int r = 0; r < 4; ++r) {
+          n[r] = _mm512_dpbusd_epi32(Type::kSplit ? start_low : start_high, q[r][0], x0);
+        }
+        if constexpr (Type::kSplit) {
           sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
                                     _mm512_mul_ps(scales[g][0], xs), sums[i]);
-          const __m512i start_high = minus_products<Type::kOffset>(zero, x1);
+        }
 #pragma GCC unroll 4
-          for (int r = 0; r < 4; ++r) {
-            n[r] = _mm512_dpbusd_epi32(start_high, q[r][1], x1);
-          }
-        } else {
-          __m512i start = zero;
-          if constexpr (Type::kOffset != 0) {
-            start = minus_products<Type::kOffset>(minus_products<Type::kOffset>(zero, x0), x1);
-          }
-#pragma GCC unroll 4
-          for (int r = 0; r < 4; ++r) {
-            n[r] = _mm512_dpbusd_epi32(start, q[r][0], x0);
-            n[r] = _mm512_dpbusd_epi32(n[r], q[r][1], x1);
-          }
+        for (int r = 0; r < 4; ++r) {
+          n[r] = _mm512_dpbusd_epi32(Type::kSplit ? start_high : n[r], q[r][1], x1);
         }
         sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)), _mm512_mul_ps(scales[g][1], xs),
                                   sums[i]);

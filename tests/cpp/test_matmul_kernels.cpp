@@ -362,6 +362,20 @@ TEST_P(MatmulTest, IsNearTheProductOfTheActivationsThemselves) {
   }
 }
 
+// All at once as large as they get, of either sign.
+TEST_P(MatmulTest, TakesTheLargestIntegers) {
+  constexpr int64_t kElements = 512;
+  for (const int64_t n_tokens : {1, 2, 3, 4, 20}) {
+    for (const float weight : {1.0F, -1.0F}) {
+      for (const float value : {3.0F, -3.0F}) {
+        const Weights w = stored(type_, 17, kElements, std::vector<float>(17 * kElements, weight));
+        const std::vector<float> x(static_cast<size_t>(n_tokens * kElements), value);
+        expect_products(w, x, run(w, prepared(x, kElements)), {}, 1e-5);
+      }
+    }
+  }
+}
+
 TEST_P(MatmulTest, GivesZeroForZeros) {
   for (const int64_t n_tokens : {1, 2, 5, 20}) {
     const int64_t k = 512;
