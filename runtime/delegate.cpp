@@ -77,8 +77,7 @@ Status Delegate::load(const LoadRequest& request, std::unique_ptr<Delegate>& out
 
 Delegate::~Delegate() {
   if (profiler_ != nullptr) {
-    std::fprintf(stderr, "ggml profile of '%s' (%llu calls)\n%s", method_.c_str(),
-                 static_cast<unsigned long long>(n_calls_), profiler_->summary().c_str());
+    std::fprintf(stderr, "ggml profile of '%s'\n%s", method_.c_str(), profiler_->summary().c_str());
   }
 }
 
@@ -89,7 +88,8 @@ Status Delegate::init(const LoadRequest& request) {
   EG_RETURN_IF_ERROR(TensorIo::check_program(graph));
   EG_RETURN_IF_ERROR(find_device(options_.device, device_));
   const bool own_kernels = options_.kernels == KernelChoice::Own;
-  EG_RETURN_IF_ERROR(own_kernels ? make_cpu_executor(options_.n_threads, executor_)
+  const bool by_node = options_.profile || !options_.debug_dump.empty();
+  EG_RETURN_IF_ERROR(own_kernels ? make_cpu_executor(options_.n_threads, by_node, executor_)
                                  : make_ggml_executor(options_.n_threads, executor_));
   const auto packs = [&](ggml_type type) {
     return options_.pack_weights && !(own_kernels && multiplies_unpacked(type));
@@ -213,8 +213,7 @@ Status Delegate::compute(CachedPlan& cached, executorch::runtime::EventTracer* t
     return cached.execution->run_observed(*dump_);
   }
   if (profiler_ != nullptr) {
-    profiler_->begin(tracer, cached.plan);
-    return cached.execution->run_observed(*profiler_);
+    return profiler_->run(*cached.execution, cached.plan, tracer);
   }
   return cached.execution->run();
 }

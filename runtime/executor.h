@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "ggml.h"
 #include "runtime/plan.h"
@@ -11,13 +12,28 @@
 
 namespace executorch_ggml {
 
-// Sees every node in turn when a graph is run node by node (profiles, dumps).
+// Sees every result in turn when a graph is run node by node (dumps).
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
-  virtual void before(int node, const ggml_tensor& tensor) = 0;
   // The node's result is in tensor.data.
   virtual void after(int node, const ggml_tensor& tensor) = 0;
+};
+
+// When the work that gives a node's result ran, in seconds from the start of the run.
+struct NodeTime {
+  int node = 0;
+  const char* name = nullptr;  // what is done for the node; null: the node itself
+  double begin = 0;
+  double end = 0;
+  double busy = 0;          // of all threads together
+  size_t weight_bytes = 0;  // of a product's matrix
+};
+
+struct RunTimes {
+  std::vector<NodeTime> nodes;
+  double seconds = 0;
+  int n_threads = 1;
 };
 
 // One plan's graph as an executor has prepared it. Used by one thread at a time.
@@ -25,8 +41,10 @@ class Execution {
  public:
   virtual ~Execution() = default;
   virtual Status run() = 0;
-  // Slower: no fusion across nodes, a start of all threads for each.
+  // Slower: results in turn, each with a start of all threads.
   virtual Status run_observed(NodeObserver& observer) = 0;
+  // As run(), with the times of what it does.
+  virtual Status run_timed(RunTimes& out) = 0;
 };
 
 // Belongs to one handle, as do its executions.
@@ -39,7 +57,8 @@ class Executor {
 
 // Our kernels where there are any for a node, ggml's for others, on threads that share the work
 // as they become free (runtime/cpu/).
-Status make_cpu_executor(int n_threads, std::unique_ptr<Executor>& out);
+// `by_node`: nodes that are left to ggml run one by one, to be seen and timed.
+Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>& out);
 
 // Whether that executor's products read weights of a type as ggml stores them.
 bool multiplies_unpacked(ggml_type type);

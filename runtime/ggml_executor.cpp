@@ -1,4 +1,5 @@
 // ggml's own CPU executor: its kernels, a barrier of its threads after each node.
+#include <chrono>
 #include <new>
 #include <vector>
 
@@ -20,8 +21,13 @@ class GgmlExecution final : public Execution {
 
   Status run() override;
   Status run_observed(NodeObserver& observer) override;
+  Status run_timed(RunTimes& out) override;
 
  private:
+  // Runs the nodes one by one, and visit(i) after each.
+  template <typename Visit>
+  Status run_nodes(const Visit& visit);
+
   GgmlExecutor& executor_;
   ggml_cgraph* graph_;
   ggml_cplan plan_;
@@ -82,7 +88,8 @@ class GgmlExecutor final : public Executor {
 
 Status GgmlExecution::run() { return executor_.compute(graph_, plan_); }
 
-Status GgmlExecution::run_observed(NodeObserver& observer) {
+template <typename Visit>
+Status GgmlExecution::run_nodes(const Visit& visit) {
   const ggml_init_params params = {
       .mem_size = ggml_graph_overhead_custom(1, /*grads=*/false),
       .mem_buffer = nullptr,
@@ -91,15 +98,41 @@ Status GgmlExecution::run_observed(NodeObserver& observer) {
   const ggml_context_ptr context(ggml_init(params));
   ggml_cgraph* single = ggml_new_graph_custom(context.get(), 1, /*grads=*/false);
   for (int i = 0; i < ggml_graph_n_nodes(graph_); ++i) {
-    ggml_tensor* node = ggml_graph_node(graph_, i);
     ggml_graph_clear(single);
-    ggml_graph_add_node(single, node);
+    ggml_graph_add_node(single, ggml_graph_node(graph_, i));
     ggml_cplan plan = executor_.plan(single);
     EG_RETURN_IF_ERROR(executor_.reserve_work(plan.work_size));
-    observer.before(i, *node);
     EG_RETURN_IF_ERROR(executor_.compute(single, plan));
-    observer.after(i, *node);
+    visit(i);
   }
+  return {};
+}
+
+Status GgmlExecution::run_observed(NodeObserver& observer) {
+  return run_nodes([&](int i) { observer.after(i, *ggml_graph_node(graph_, i)); });
+}
+
+// Node by node: ggml tells of no times. A node's threads count as busy from its start to its end.
+Status GgmlExecution::run_timed(RunTimes& out) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto elapsed = [start] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  double begin = 0;
+  out = {.nodes = {}, .seconds = 0, .n_threads = plan_.n_threads};
+  EG_RETURN_IF_ERROR(run_nodes([&](int i) {
+    const ggml_tensor& node = *ggml_graph_node(graph_, i);
+    const double end = elapsed();
+    out.nodes.push_back(
+        {.node = i,
+         .begin = begin,
+         .end = end,
+         .busy = (end - begin) * plan_.n_threads,
+         .weight_bytes = node.op == GGML_OP_MUL_MAT ? ggml_nbytes(node.src[0]) : 0});
+    begin = end;
+  }));
+  out.seconds = elapsed();
   return {};
 }
 

@@ -1,11 +1,14 @@
 #include "runtime/profile.h"
 
 #include <executorch/runtime/core/event_tracer_hooks_delegate.h>
+#include <executorch/runtime/platform/clock.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
+#include <cstdarg>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -48,51 +51,108 @@ bool for_each_value(const ggml_tensor& tensor, const Visit& visit) {
   return true;
 }
 
+// The number in the name of the node's weights ("w:model.layers.7.mlp.up_proj.weight"), or -1.
+int layer_of(const ggml_tensor& node) {
+  for (const ggml_tensor* source : node.src) {
+    if (source == nullptr || std::strncmp(source->name, "w:", 2) != 0) {
+      continue;
+    }
+    if (const char* number = std::strpbrk(source->name, "0123456789"); number != nullptr) {
+      return std::atoi(number);
+    }
+  }
+  return -1;
+}
+
+std::string format(const char* pattern, ...) {
+  char line[256];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(line, sizeof(line), pattern, arguments);
+  va_end(arguments);
+  return line;
+}
+
 }  // namespace
 
-void Profiler::begin(executorch::runtime::EventTracer* tracer, const Plan& plan) {
-  tracer_ = tracer;
-  plan_ = &plan;
+Status Profiler::run(Execution& execution, const Plan& plan,
+                     executorch::runtime::EventTracer* tracer) {
+  RunTimes times;
+  const uint64_t start_ticks = executorch::runtime::pal_current_ticks();
+  EG_RETURN_IF_ERROR(execution.run_timed(times));
+  layer_ = -1;
+  for (const NodeTime& time : times.nodes) {
+    add(time, plan, tracer, start_ticks);
+  }
+  ++n_runs_;
+  seconds_ += times.seconds;
+  threads_seconds_ += times.seconds * times.n_threads;
+  return {};
 }
 
-void Profiler::before(int node, const ggml_tensor& tensor) {
-  // A call of the program is named by its debug handle, others by their op.
-  const uint32_t handle = plan_->calls[static_cast<size_t>(node)]->debug_handle;
-  const bool has_handle = handle != 0;
-  entry_ = executorch::runtime::event_tracer_start_profiling_delegate(
-      tracer_, has_handle ? nullptr : ggml_op_desc(&tensor),
-      has_handle ? handle : static_cast<executorch::runtime::DebugHandle>(-1));
-  watch_.lap();
-}
-
-void Profiler::after(int node, const ggml_tensor& tensor) {
-  const double seconds = watch_.lap();
-  const char* op = ggml_op_desc(&tensor);
-  if (tensor.op == GGML_OP_CUSTOM) {  // a kernel of ours: named as the program does
-    const Call& call = *plan_->calls[static_cast<size_t>(node)];
+void Profiler::add(const NodeTime& time, const Plan& plan, executorch::runtime::EventTracer* tracer,
+                   uint64_t start_ticks) {
+  const ggml_tensor& node = *ggml_graph_node(plan.graph, time.node);
+  const Call& call = *plan.calls[static_cast<size_t>(time.node)];
+  const char* op = time.name != nullptr ? time.name : ggml_op_desc(&node);
+  if (node.op == GGML_OP_CUSTOM) {  // a kernel of ours: named as the program does
     const OpInfo* const info = find_op(static_cast<uint16_t>(call.op));
     op = info == nullptr ? op : info->name;
   }
-  executorch::runtime::event_tracer_end_profiling_delegate(tracer_, entry_, op, std::strlen(op));
-  Sum& sum = sums_[op];
-  ++sum.count;
-  sum.seconds += seconds;
+  // A call of the program is named by its debug handle, others by their op.
+  const bool has_handle = call.debug_handle != 0;
+  const auto ratio = executorch::runtime::pal_ticks_to_ns_multiplier();
+  const auto ticks_at = [&](double seconds) {
+    return start_ticks +
+           static_cast<uint64_t>(seconds * 1e9 * static_cast<double>(ratio.denominator) /
+                                 static_cast<double>(ratio.numerator));
+  };
+  executorch::runtime::event_tracer_log_profiling_delegate(
+      tracer, has_handle ? nullptr : op,
+      has_handle ? call.debug_handle : static_cast<executorch::runtime::DebugHandle>(-1),
+      ticks_at(time.begin), ticks_at(time.end), op, std::strlen(op));
+
+  if (const int named = layer_of(node); named >= 0) {
+    layer_ = named;
+  }
+  for (Sum* sum : {&by_op_[op], &by_layer_[layer_]}) {
+    ++sum->count;
+    sum->seconds += time.busy;
+    sum->weight_bytes += static_cast<double>(time.weight_bytes);
+  }
+  busy_ += time.busy;
 }
 
 std::string Profiler::summary() const {
-  std::vector<std::pair<std::string, Sum>> rows(sums_.begin(), sums_.end());
-  std::ranges::sort(
-      rows, [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  double total = 0;
-  for (const auto& [op, sum] : rows) {
-    total += sum.seconds;
+  if (n_runs_ == 0) {
+    return "";
   }
-  std::string text;
-  for (const auto& [op, sum] : rows) {
-    char line[160];
-    std::snprintf(line, sizeof(line), "%-20s %10" PRIu64 " x %10.3f ms  %5.1f %%\n", op.c_str(),
-                  sum.count, sum.seconds * 1e3, total > 0 ? 100 * sum.seconds / total : 0.0);
-    text += line;
+  const auto runs = static_cast<double>(n_runs_);
+  const auto row = [&](const std::string& name, const Sum& sum) {
+    std::string text = format("%-24s %8.1f x %10.3f ms %6.1f %%", name.c_str(),
+                              static_cast<double>(sum.count) / runs, sum.seconds * 1e3 / runs,
+                              100 * sum.seconds / std::max(threads_seconds_, 1e-12));
+    if (sum.weight_bytes > 0) {
+      // As if all threads had read at the rate of this one.
+      const double threads = threads_seconds_ / seconds_;
+      text += format("  %6.1f GB/s of weights", sum.weight_bytes / sum.seconds * threads * 1e-9);
+    }
+    return text + "\n";
+  };
+  std::vector<std::pair<std::string, Sum>> ops(by_op_.begin(), by_op_.end());
+  std::ranges::sort(
+      ops, [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::string text = format("%" PRIu64 " calls of %.3f ms, %.0f threads; per call:\n", n_runs_,
+                            seconds_ * 1e3 / runs, threads_seconds_ / seconds_);
+  for (const auto& [op, sum] : ops) {
+    text += row(op, sum);
+  }
+  const Sum idle = {.count = n_runs_, .seconds = threads_seconds_ - busy_, .weight_bytes = 0};
+  text += row("(waiting)", idle);
+  if (by_layer_.size() > 1) {
+    for (const auto& [layer, sum] : by_layer_) {
+      text += row(layer < 0 ? "before the first layer" : "layer " + std::to_string(layer), sum);
+    }
   }
   return text;
 }

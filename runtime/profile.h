@@ -1,4 +1,4 @@
-// Observations of a run: time per op, ETDump events, statistics of every result.
+// Observations of a run: time per op and layer, ETDump events, statistics of every result.
 #pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
@@ -45,27 +45,33 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Per-op events of one run for ExecuTorch's event tracer, and sums per kind of op.
-class Profiler final : public NodeObserver {
+// Runs with the time of each op: events for ExecuTorch's event tracer, and sums.
+class Profiler final {
  public:
-  // The tracer and the plan of the run to come; `tracer` may be null.
-  void begin(executorch::runtime::EventTracer* tracer, const Plan& plan);
-  void before(int node, const ggml_tensor& tensor) override;
-  void after(int node, const ggml_tensor& tensor) override;
+  // `tracer` may be null.
+  Status run(Execution& execution, const Plan& plan, executorch::runtime::EventTracer* tracer);
 
-  // A table of the time per kind of op, longest first; empty without runs.
+  // Per call: tables of the threads' time by kind of op, with the rate at which products
+  // read their matrices, and by layer; then how long threads had nothing to do. Empty
+  // without runs.
   std::string summary() const;
 
  private:
   struct Sum {
     uint64_t count = 0;
     double seconds = 0;
+    double weight_bytes = 0;
   };
-  executorch::runtime::EventTracer* tracer_ = nullptr;
-  const Plan* plan_ = nullptr;
-  executorch::runtime::EventTracerEntry entry_{};
-  Stopwatch watch_;
-  std::map<std::string, Sum> sums_;
+  void add(const NodeTime& time, const Plan& plan, executorch::runtime::EventTracer* tracer,
+           uint64_t start_ticks);
+
+  std::map<std::string, Sum> by_op_;
+  std::map<int, Sum> by_layer_;  // -1: before the first
+  int layer_ = -1;
+  uint64_t n_runs_ = 0;
+  double seconds_ = 0;
+  double threads_seconds_ = 0;
+  double busy_ = 0;
 };
 
 // Appends one line per node to a file: op, name, type, extents, and min, max, mean,
@@ -74,7 +80,6 @@ class DebugDump final : public NodeObserver {
  public:
   static Status open(const std::string& path, std::unique_ptr<DebugDump>& out);
   void begin(const char* method, uint64_t call);
-  void before(int, const ggml_tensor&) override {}
   void after(int node, const ggml_tensor& tensor) override;
 
  private:

@@ -1,5 +1,6 @@
 // Our CPU executor: kernels of our own on threads that share tasks, ggml for the rest.
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/aligned_buffer.h"
 #include "runtime/cpu/schedule.h"
@@ -45,6 +46,18 @@ class Scratch {
   AlignedBuffer buffer_;
 };
 
+using Clock = std::chrono::steady_clock;
+
+// When the tasks of a work ran on one thread.
+struct Span {
+  Clock::time_point begin = Clock::time_point::max();
+  Clock::time_point end = Clock::time_point::min();
+  Clock::duration busy{0};
+};
+
+// By thread and work.
+using Spans = std::vector<std::vector<Span>>;
+
 // Steps as the pool runs them.
 class Steps final : public TaskProgram {
  public:
@@ -55,22 +68,24 @@ class Steps final : public TaskProgram {
     }
   }
 
+  // Where times go while it is not null.
+  void set_spans(Spans* spans) { spans_ = spans; }
+
   std::span<const uint32_t> steps() const override { return n_tasks_; }
 
   void run_task(uint32_t index, uint32_t task, int thread) override {
     const Step& step = steps_[index];
-    const WorkMemory memory = scratch_.of_thread(thread);
     if (step.n_tasks == 1) {
       for (Work* work : step.works) {
         for (uint32_t i = 0; i < work->n_tasks; ++i) {
-          work->run(i, memory);
+          run_work(*work, i, thread);
         }
       }
       return;
     }
     for (Work* work : step.works) {
       if (task < work->n_tasks) {
-        work->run(task, memory);
+        run_work(*work, task, thread);
         return;
       }
       task -= work->n_tasks;
@@ -78,9 +93,25 @@ class Steps final : public TaskProgram {
   }
 
  private:
+  void run_work(Work& work, uint32_t task, int thread) {
+    const WorkMemory memory = scratch_.of_thread(thread);
+    if (spans_ == nullptr) {
+      work.run(task, memory);
+      return;
+    }
+    const Clock::time_point begin = Clock::now();
+    work.run(task, memory);
+    const Clock::time_point end = Clock::now();
+    Span& span = (*spans_)[static_cast<size_t>(thread)][work.index];
+    span.begin = std::min(span.begin, begin);
+    span.end = end;
+    span.busy += end - begin;
+  }
+
   const std::vector<Step> steps_;
   const Scratch& scratch_;
   std::vector<uint32_t> n_tasks_;
+  Spans* spans_ = nullptr;
 };
 
 class CpuExecution final : public Execution {
@@ -91,7 +122,11 @@ class CpuExecution final : public Execution {
         scratch_(scratch),
         graph_(graph),
         works_(std::move(works)),
-        steps_(schedule(works_, pool.n_threads()), scratch) {}
+        steps_(schedule(works_, pool.n_threads()), scratch) {
+    for (size_t i = 0; i < works_.size(); ++i) {
+      works_[i]->index = i;
+    }
+  }
 
   Status run() override {
     pool_.run(steps_);
@@ -103,14 +138,36 @@ class CpuExecution final : public Execution {
       std::vector<Step> step(1);
       step[0] = {{work.get()}, work->n_tasks};
       Steps alone(std::move(step), scratch_);
-      const bool has_node = work->node_index >= 0;
-      if (has_node) {
-        observer.before(work->node_index, *ggml_graph_node(graph_, work->node_index));
-      }
       pool_.run(alone);
-      if (has_node) {
+      if (work->name == nullptr) {
         observer.after(work->node_index, *ggml_graph_node(graph_, work->node_index));
       }
+    }
+    return {};
+  }
+
+  Status run_timed(RunTimes& out) override {
+    const auto n_threads = static_cast<size_t>(pool_.n_threads());
+    Spans spans(n_threads, std::vector<Span>(works_.size()));
+    const Clock::time_point start = Clock::now();
+    steps_.set_spans(&spans);
+    pool_.run(steps_);
+    steps_.set_spans(nullptr);
+    const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+    out = {.nodes = {}, .seconds = seconds(Clock::now() - start), .n_threads = pool_.n_threads()};
+    for (const std::unique_ptr<Work>& work : works_) {
+      Span all;
+      for (const std::vector<Span>& thread : spans) {
+        all.begin = std::min(all.begin, thread[work->index].begin);
+        all.end = std::max(all.end, thread[work->index].end);
+        all.busy += thread[work->index].busy;
+      }
+      out.nodes.push_back({.node = work->node_index,
+                           .name = work->name,
+                           .begin = seconds(all.begin - start),
+                           .end = seconds(all.end - start),
+                           .busy = seconds(all.busy),
+                           .weight_bytes = work->weight_bytes});
     }
     return {};
   }
@@ -126,14 +183,15 @@ class CpuExecution final : public Execution {
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(std::shared_ptr<TaskPool> pool, std::shared_ptr<ThreadPool> ggml_threads,
-              std::unique_ptr<Executor> ggml)
+              std::unique_ptr<Executor> ggml, bool by_node)
       : pool_(std::move(pool)),
         ggml_threads_(std::move(ggml_threads)),
         ggml_(std::move(ggml)),
+        by_node_(by_node),
         scratch_(pool_->n_threads()) {}
 
   Status prepare(const Plan& plan, std::unique_ptr<Execution>& out) override {
-    WorkList list(plan, cpu_kernels(), pool_->n_threads(), ggml_threads_);
+    WorkList list(plan, cpu_kernels(), pool_->n_threads(), ggml_threads_, by_node_);
     if (list.n_ggml_runs() * kNodesPerGgmlRun > ggml_graph_n_nodes(plan.graph)) {
       return ggml_->prepare(plan, out);
     }
@@ -151,6 +209,7 @@ class CpuExecutor final : public Executor {
   std::shared_ptr<TaskPool> pool_;
   std::shared_ptr<ThreadPool> ggml_threads_;
   std::unique_ptr<Executor> ggml_;
+  const bool by_node_;
   Scratch scratch_;
 };
 
@@ -161,14 +220,15 @@ bool multiplies_unpacked(ggml_type type) {
   return kernels != nullptr && kernels->kernel(type).multiply != nullptr;
 }
 
-Status make_cpu_executor(int n_threads, std::unique_ptr<Executor>& out) {
+Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>& out) {
   std::shared_ptr<TaskPool> pool;
   EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, pool));
   std::shared_ptr<ThreadPool> ggml_threads;
   EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ggml_threads));
   std::unique_ptr<Executor> ggml;
   EG_RETURN_IF_ERROR(make_ggml_executor(n_threads, ggml));
-  out = std::make_unique<CpuExecutor>(std::move(pool), std::move(ggml_threads), std::move(ggml));
+  out = std::make_unique<CpuExecutor>(std::move(pool), std::move(ggml_threads), std::move(ggml),
+                                      by_node);
   return {};
 }
 

@@ -45,7 +45,10 @@ class Work {
   size_t thread_bytes = 0;  // needed of WorkMemory::thread
   std::vector<MemoryRange> reads;
   std::vector<MemoryRange> writes;
-  int node_index = -1;  // the graph's node whose result this gives; -1 for none
+  int node_index = 0;          // the graph's node whose result this gives, or helps to give
+  const char* name = nullptr;  // of a help: what it does
+  size_t weight_bytes = 0;     // of a product's matrix
+  size_t index = 0;            // among the works of the plan
 };
 
 }  // namespace executorch_ggml

@@ -73,12 +73,13 @@ bool GraphNodes::feeds_only_next(int i) const {
 }
 
 WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
-                   std::shared_ptr<ThreadPool> ggml_threads)
+                   std::shared_ptr<ThreadPool> ggml_threads, bool by_node)
     : plan_(plan),
       nodes_(plan.graph),
       kernels_(kernels),
       n_threads_(n_threads),
-      ggml_threads_(std::move(ggml_threads)) {
+      ggml_threads_(std::move(ggml_threads)),
+      by_node_(by_node) {
   for (const Rebindable& input : plan_.inputs) {
     rebound_.insert(input.root);
   }
@@ -101,13 +102,13 @@ WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
       continue;
     }
     if (left >= 0) {
-      add_ggml_run(before, left, i - 1);
+      add_ggml_runs(before, left, i - 1);
       left = -1;
     }
     i = last;
   }
   if (left >= 0) {
-    add_ggml_run(works_.size(), left, nodes_.size() - 1);
+    add_ggml_runs(works_.size(), left, nodes_.size() - 1);
   }
 }
 
@@ -140,23 +141,36 @@ uint32_t WorkList::share_out(int64_t n, int64_t per_unit, int64_t least) const {
   return static_cast<uint32_t>(std::clamp<int64_t>(std::min(worthwhile, most), 1, n));
 }
 
-void WorkList::add_ggml_run(size_t before, int first, int last) {
-  std::unique_ptr<Work> run = make_ggml_run(nodes_, first, last, n_threads_, ggml_threads_);
-  for (int i = first; i <= last; ++i) {
-    const ggml_tensor& node = nodes_.at(i);
-    if (is_view(node)) {
-      continue;
-    }
-    for (const ggml_tensor* source : node.src) {
-      if (source != nullptr) {
-        run->reads.push_back(range(*source));
+void WorkList::add_ggml_runs(size_t before, int first, int last) {
+  bool uses_threads = false;
+  for (int i = first; i <= last; i = by_node_ ? nodes_.next(i) : last + 1) {
+    const int end = by_node_ ? i : last;
+    std::unique_ptr<Work> run = make_ggml_run(nodes_, i, end, n_threads_, ggml_threads_);
+    for (int k = i; k <= end; ++k) {
+      const ggml_tensor& node = nodes_.at(k);
+      if (is_view(node)) {
+        continue;
       }
+      for (const ggml_tensor* source : node.src) {
+        if (source != nullptr) {
+          run->reads.push_back(range(*source));
+        }
+      }
+      run->writes.push_back(range(node));
+      run->node_index = k;
     }
-    run->writes.push_back(range(node));
-    run->node_index = i;
+    uses_threads = uses_threads || !run->is_small;
+    works_.insert(works_.begin() + static_cast<ptrdiff_t>(before++), std::move(run));
   }
-  n_ggml_runs_ += run->is_small ? 0 : 1;
-  works_.insert(works_.begin() + static_cast<ptrdiff_t>(before), std::move(run));
+  n_ggml_runs_ += uses_threads ? 1 : 0;
+}
+
+void WorkList::add_help(std::unique_ptr<Work> work, int node, const char* name,
+                        const MemoryRange& writes) {
+  work->node_index = node;
+  work->name = name;
+  work->writes.push_back(writes);
+  works_.push_back(std::move(work));
 }
 
 // Activations, prepared for products.
@@ -214,7 +228,8 @@ void WorkList::reserve_prepared() {
   shared_bytes_ = kPreparedPlaces * place_bytes_;
 }
 
-MemoryRange WorkList::prepared(const ggml_tensor& x, ActivationForm form) {
+MemoryRange WorkList::prepared(int node, ActivationForm form) {
+  const ggml_tensor& x = *nodes_.at(node).src[1];
   const ggml_tensor& source = reshaped_from(x);
   for (const Prepared& place : places_) {
     if (place.x == &source && place.form == form && source.ne[0] == x.ne[0]) {
@@ -229,12 +244,12 @@ MemoryRange WorkList::prepared(const ggml_tensor& x, ActivationForm form) {
   work->n_tasks = share_out(row_count(x), x.ne[0], 16384);
   work->elements = ggml_nelements(&x);
   work->reads.push_back(this->range(x));
-  work->writes.push_back(range);
-  works_.push_back(std::move(work));
+  add_help(std::move(work), node, "PREPARE", range);
   return range;
 }
 
-MemoryRange WorkList::rope_table(const ggml_tensor& rope) {
+MemoryRange WorkList::rope_table(int node) {
+  const ggml_tensor& rope = nodes_.at(node);
   std::vector<int64_t> key = {reinterpret_cast<intptr_t>(rope.src[1]),
                               reinterpret_cast<intptr_t>(rope.src[2])};
   key.insert(key.end(), std::begin(rope.op_params), std::end(rope.op_params));
@@ -252,8 +267,7 @@ MemoryRange WorkList::rope_table(const ggml_tensor& rope) {
   if (rope.src[2] != nullptr) {
     work->reads.push_back(this->range(*rope.src[2]));
   }
-  work->writes.push_back(range);
-  works_.push_back(std::move(work));
+  add_help(std::move(work), node, "ROPE_TABLE", range);
   rope_tables_[key] = range;
   return range;
 }

@@ -47,8 +47,9 @@ class GraphNodes {
 // Makes the works of one plan. What no kernel of ours computes is left to ggml.
 class WorkList {
  public:
+  // `by_node`: what is left to ggml is a work for each node.
   WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
-           std::shared_ptr<ThreadPool> ggml_threads);
+           std::shared_ptr<ThreadPool> ggml_threads, bool by_node);
 
   std::vector<std::unique_ptr<Work>> take_works() { return std::move(works_); }
   size_t shared_bytes() const { return shared_bytes_; }
@@ -64,23 +65,25 @@ class WorkList {
   void add(std::unique_ptr<Work> work, int node, std::initializer_list<const ggml_tensor*> reads);
   // Lets the work that was added last read memory of WorkMemory::shared as well.
   void reads_shared(const MemoryRange& range) { works_.back()->reads.push_back(range); }
-  // The rows of x prepared for products, in WorkMemory::shared; adds the work that prepares
-  // them unless they still are there.
-  MemoryRange prepared(const ggml_tensor& x, ActivationForm form);
-  // Cosines and sines for a rope node, in WorkMemory::shared: [positions][2][n_dims / 2].
-  MemoryRange rope_table(const ggml_tensor& rope);
+  // The activations of product `node` prepared, in WorkMemory::shared; adds the work that
+  // prepares them unless they still are there.
+  MemoryRange prepared(int node, ActivationForm form);
+  // Cosines and sines for rope `node`, in WorkMemory::shared: [positions][2][n_dims / 2].
+  MemoryRange rope_table(int node);
   // Tasks to cut `n` units into, none with less than `least` elements of `per_unit` each.
   uint32_t share_out(int64_t n, int64_t per_unit, int64_t least) const;
 
  private:
   void reserve_prepared();
-  void add_ggml_run(size_t before, int first, int last);
+  void add_ggml_runs(size_t before, int first, int last);
+  void add_help(std::unique_ptr<Work> work, int node, const char* name, const MemoryRange& writes);
 
   const Plan& plan_;
   const GraphNodes nodes_;
   const CpuKernels kernels_;
   const int n_threads_;
   std::shared_ptr<ThreadPool> ggml_threads_;
+  const bool by_node_;
   std::vector<std::unique_ptr<Work>> works_;
   std::set<const ggml_tensor*> rebound_;  // roots that are bound anew for each call
   size_t shared_bytes_ = 0;

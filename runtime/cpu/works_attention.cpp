@@ -212,7 +212,7 @@ int make_rope(WorkList& list, int i) {
       p.n_dims > node.ne[0]) {
     return -1;
   }
-  const MemoryRange table = list.rope_table(node);
+  const MemoryRange table = list.rope_table(i);
   auto work = std::make_unique<RopeWork>(*list.kernels().rows, node, table.begin);
   work->n_tasks = list.share_out(row_count(node), node.ne[0], 16384);
   list.add(std::move(work), i, {&x});

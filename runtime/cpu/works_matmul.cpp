@@ -38,6 +38,7 @@ class MatmulWork final : public Work {
     n_tasks = static_cast<uint32_t>(groups_ * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
     thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
+    weight_bytes = ggml_nbytes(&w_);
   }
 
   void run(uint32_t task, const WorkMemory& memory) override {
@@ -148,7 +149,7 @@ int make_matmul(WorkList& list, int i) {
   bias = fuse_sum(Addend::Bias);
   residual = fuse_sum(Addend::Residual);
 
-  const MemoryRange prepared = list.prepared(x, kernel.form);
+  const MemoryRange prepared = list.prepared(i, kernel.form);
   list.add(std::make_unique<MatmulWork>(*kernels, product, nodes.at(last), bias, residual,
                                         prepared.begin, list.n_threads()),
            last, {&w, bias, residual});

@@ -51,8 +51,12 @@ class Recorder final : public et::EventTracer {
   void end_profiling(et::EventTracerEntry) override {}
   void track_allocation(et::AllocatorID, size_t) override {}
   et::AllocatorID track_allocator(const char*) override { return 0; }
-  void log_profiling_delegate(const char*, et::DelegateDebugIntId, et_timestamp_t, et_timestamp_t,
-                              const void*, size_t) override {}
+  void log_profiling_delegate(const char* name, et::DelegateDebugIntId id, et_timestamp_t begin,
+                              et_timestamp_t end, const void* metadata, size_t size) override {
+    EXPECT_LE(begin, end);
+    events.push_back(
+        {name != nullptr ? name : "", id, std::string(static_cast<const char*>(metadata), size)});
+  }
   et::Result<bool> log_intermediate_output_delegate(const char*, et::DelegateDebugIntId,
                                                     const executorch::aten::Tensor&) override {
     return false;
