@@ -20,7 +20,7 @@ using Floats = __m256;  // 8
 using Ints = __m256i;   // 8
 using Bytes = __m256i;  // 32
 
-constexpr int64_t kPrefetchBytes = 1024;  // ahead of what is multiplied
+constexpr int64_t kPrefetchBytes = 6144;  // ahead of what is multiplied, rows that follow included
 
 EG_INLINE Floats load(const float* p) { return _mm256_loadu_ps(p); }
 EG_INLINE void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }

@@ -102,7 +102,7 @@ EG_INLINE const uint8_t* row_of(const MatmulTask& t, int64_t row) {
 template <typename F>
 EG_INLINE void prefetch_chunk(const uint8_t* w) {
   for (size_t line = 0; line < F::kChunkBytes; line += 64) {
-    __builtin_prefetch(w + kPrefetchBytes + line);
+    __builtin_prefetch(w + kPrefetchBytes + line, 0, 2);
   }
 }
 
@@ -400,11 +400,32 @@ EG_INLINE Floats load_tail(const uint8_t* w, int64_t n) {
   return T::load8(lanes);
 }
 
+// Adds the products of the 8 elements of rows and tokens from `at` on.
+template <typename T, int Rows, int Tokens>
+EG_INLINE void add_products(const uint8_t* w, size_t stride,
+                            const float* const (&x)[size_t{Tokens}], int64_t at,
+                            Floats (&sums)[size_t{Tokens}][size_t{Rows}]) {
+  Floats values[size_t{Tokens}];
+#pragma GCC unroll 4
+  for (int i = 0; i < Tokens; ++i) {
+    values[i] = load(x[i] + at);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) {
+    const Floats weights = T::load8(w + static_cast<size_t>(r) * stride + at * T::kBytes);
+#pragma GCC unroll 4
+    for (int i = 0; i < Tokens; ++i) {
+      sums[i][r] = fma(weights, values[i], sums[i][r]);
+    }
+  }
+}
+
 // Products of `depth` elements of rows, `stride` bytes apart, and tokens.
 template <typename T, int Rows, int Tokens>
 EG_INLINE void tile_products(const uint8_t* w, size_t stride,
                              const float* const (&x)[size_t{Tokens}], int64_t depth,
                              float (&results)[size_t{Tokens}][size_t{Rows}]) {
+  constexpr int64_t kLine = 64 / T::kBytes;
   Floats sums[size_t{Tokens}][size_t{Rows}];
   for (int i = 0; i < Tokens; ++i) {
     for (int r = 0; r < Rows; ++r) {
@@ -412,25 +433,26 @@ EG_INLINE void tile_products(const uint8_t* w, size_t stride,
     }
   }
   int64_t at = 0;
-  for (; at + kLanes <= depth; at += kLanes, w += kLanes * T::kBytes) {
-    Floats values[size_t{Tokens}];
+  for (; at + kLine <= depth; at += kLine) {
+    if constexpr (T::kBytes < 4) {  // F32 is no faster for it
 #pragma GCC unroll 4
-    for (int i = 0; i < Tokens; ++i) {
-      values[i] = load(x[i] + at);
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < Rows; ++r) {
-      const uint8_t* const p = w + static_cast<size_t>(r) * stride;
-      const Floats weights = T::load8(p);
-#pragma GCC unroll 4
-      for (int i = 0; i < Tokens; ++i) {
-        sums[i][r] = fma(weights, values[i], sums[i][r]);
+      for (int r = 0; r < Rows; ++r) {
+        __builtin_prefetch(w + static_cast<size_t>(r) * stride + at * T::kBytes + kPrefetchBytes, 0,
+                           2);
       }
     }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kLine; i += kLanes) {
+      add_products<T, Rows, Tokens>(w, stride, x, at + i, sums);
+    }
+  }
+  for (; at + kLanes <= depth; at += kLanes) {
+    add_products<T, Rows, Tokens>(w, stride, x, at, sums);
   }
   if (at < depth) {
     for (int r = 0; r < Rows; ++r) {
-      const Floats weights = load_tail<T>(w + static_cast<size_t>(r) * stride, depth - at);
+      const uint8_t* const p = w + static_cast<size_t>(r) * stride + at * T::kBytes;
+      const Floats weights = load_tail<T>(p, depth - at);
       for (int i = 0; i < Tokens; ++i) {
         sums[i][r] = fma(weights, load(x[i] + at), sums[i][r]);
       }

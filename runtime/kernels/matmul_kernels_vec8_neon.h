@@ -26,7 +26,7 @@ struct Bytes {  // 32
   uint8x16_t b;
 };
 
-constexpr int64_t kPrefetchBytes = 1024;  // ahead of what is multiplied
+constexpr int64_t kPrefetchBytes = 6144;  // ahead of what is multiplied, rows that follow included
 
 EG_INLINE Floats load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
 EG_INLINE void store(float* p, Floats v) {
