@@ -85,7 +85,7 @@ aarch64-kernels: setup ## The kernels' tests for AArch64, cross-compiled, under 
 	    command -v $$tool >/dev/null && continue; \
 	    echo "$$tool is missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; \
 	done
-	@cmake -S tests/aarch64 -B build-aarch64 -G Ninja -DCMAKE_BUILD_TYPE=Release
+	@cmake -S tests/aarch64 -B build-aarch64 -G Ninja -DCMAKE_BUILD_TYPE=Release -Wno-deprecated
 	@cmake --build build-aarch64
 	@ctest --test-dir build-aarch64 --output-on-failure -j $(JOBS)
 
