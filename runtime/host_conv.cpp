@@ -9,12 +9,12 @@
 namespace executorch_ggml {
 namespace {
 
-// Rows whose inputs are kept in a cache while every panel of the kernel passes over them: this
-// many bytes of inputs, and a number of pointers to them.
+// Inputs of so many bytes, with so many pointers to them, stay in a cache while every panel of the
+// kernel passes over them.
 constexpr int64_t kBlockBytes = 256 * 1024;
-constexpr int64_t kBlockPointers = 4096;
-// Windows of so few channels are copied: a pointer to each tap would cost more.
-constexpr int64_t kFewChannels = 8;
+constexpr int64_t kBlockPointers = 1024;
+// Of so few channels a row of a window is one tap: a pointer to each of its own would cost more.
+constexpr int64_t kFewChannels = 16;
 
 // The windows of either convolution: their parameters lie at the same places.
 struct Geometry {
@@ -67,7 +67,7 @@ int64_t in_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 // Memory of a thread, kept from task to task.
 struct Scratch {
   std::vector<const float*> taps;
-  std::vector<float> windows;
+  std::vector<float> copies;
   std::vector<float> zeros;
   std::vector<float> widened;
 
@@ -131,24 +131,22 @@ class Convolution {
  private:
   // Rows [first, end) times panels [first_panel, end_panel).
   void run(int64_t first, int64_t end, int64_t first_panel, int64_t end_panel) const {
-    const int64_t c_in = x_.ne[0];
-    const int64_t n_taps = g_.n_taps();
-    const bool in_place = n_taps == 1 && g_.stride[0] == 1 && g_.stride[1] == 1 &&
-                          g_.padding[0] == 0 && g_.padding[1] == 0;
-    const bool copied = !in_place && c_in < kFewChannels;
-    const int64_t tile = image_kernels().tile_rows;
-    int64_t step = kBlockBytes / 4 / (copied ? n_taps * c_in : c_in);
-    if (!in_place && !copied) {
-      step = std::min(step, kBlockPointers / n_taps);
-    }
-    step = std::max(step / tile, int64_t{1}) * tile;
+    const int64_t channels = x_.ne[0];
     const int64_t c_out = task_.result->ne[0];
+    const bool in_place = g_.n_taps() == 1 && g_.stride[0] == 1 && g_.stride[1] == 1 &&
+                          g_.padding[0] == 0 && g_.padding[1] == 0;
+    const bool row_taps = channels < kFewChannels && g_.kernel[0] > 1 && g_.dilation[0] == 1;
+    const int64_t n_taps = row_taps ? g_.kernel[1] : g_.n_taps();
+    const int64_t tile = image_kernels().tile_rows;
+    const int64_t inputs = kBlockBytes / 4 / channels;
+    const int64_t most = in_place ? inputs : std::min(inputs, kBlockPointers / n_taps);
+    const int64_t step = std::max(most / tile, int64_t{1}) * tile;
     ConvBlock block = {.taps = nullptr,
                        .x = nullptr,
-                       .stride = copied ? n_taps * c_in : c_in,
-                       .n_taps = copied ? 1 : n_taps,
+                       .stride = channels,
+                       .n_taps = n_taps,
                        .n_rows = 0,
-                       .c_in = copied ? n_taps * c_in : c_in,
+                       .c_in = row_taps ? g_.kernel[0] * channels : channels,
                        .c_out = c_out,
                        .kernel = kernel_.data,
                        .type = kernel_type(kernel_),
@@ -158,16 +156,14 @@ class Convolution {
                        .out = nullptr,
                        .epilogue = epilogue_};
     if (block.type != KernelType::F32) {
-      block.widened = Scratch::at_least(scratch_.widened, widened_size(n_taps, c_in));
+      block.widened = Scratch::at_least(scratch_.widened, widened_size(n_taps, block.c_in));
     }
     for (int64_t r = first; r < end; r += step) {
       block.n_rows = std::min(step, end - r);
       if (in_place) {
         block.x = image_at(x_, r, 0, 0);
-      } else if (copied) {
-        block.x = copied_windows(r, block.n_rows);
       } else {
-        block.taps = tap_pointers(r, block.n_rows);
+        block.taps = row_taps ? window_rows(r, block.n_rows) : tap_pointers(r, block.n_rows);
       }
       block.out = task_.out<float>(r);
       if (epilogue_.residual != nullptr) {
@@ -211,36 +207,32 @@ class Convolution {
     return taps;
   }
 
-  // The windows of positions [first, first + n), one after another.
-  const float* copied_windows(int64_t first, int64_t n) const {
-    const int64_t c_in = x_.ne[0];
-    float* const windows = Scratch::at_least(scratch_.windows, n * g_.n_taps() * c_in);
-    float* out = windows;
-    for_windows(first, n, [&](int64_t, int64_t column, int64_t row, int64_t image) {
+  // The same with a row of the window as a tap; those over an edge are copied.
+  const float* const* window_rows(int64_t first, int64_t n) const {
+    const int64_t size = g_.kernel[0] * x_.ne[0];
+    const float* const zeros = Scratch::at_least(scratch_.zeros, size);
+    const float** const taps = Scratch::at_least(scratch_.taps, g_.kernel[1] * n);
+    float* copy = Scratch::at_least(scratch_.copies, g_.kernel[1] * n * size);
+    for_windows(first, n, [&](int64_t i, int64_t column, int64_t row, int64_t image) {
+      const int64_t begin = std::clamp(column, int64_t{0}, x_.ne[1]);
+      const int64_t end = std::clamp(column + g_.kernel[0], begin, x_.ne[1]);
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
         const int64_t y = row + ky * g_.dilation[1];
-        const bool is_row = y >= 0 && y < x_.ne[2];
-        const int64_t last = column + (g_.kernel[0] - 1) * g_.dilation[0];
-        if (is_row && g_.dilation[0] == 1 && column >= 0 && last < x_.ne[1]) {
-          const float* const in = image_at(x_, column, y, image);
-          const int64_t count = g_.kernel[0] * c_in;
-          for (int64_t j = 0; j < count; ++j) {
-            out[j] = in[j];
-          }
-          out += count;
-          continue;
-        }
-        for (int64_t kx = 0; kx < g_.kernel[0]; ++kx, out += c_in) {
-          const int64_t place = column + kx * g_.dilation[0];
-          if (is_row && place >= 0 && place < x_.ne[1]) {
-            std::copy_n(image_at(x_, place, y, image), c_in, out);
-          } else {
-            std::fill_n(out, c_in, 0.0F);
-          }
+        const float*& tap = taps[ky * n + i];
+        if (y < 0 || y >= x_.ne[2] || begin == end) {
+          tap = zeros;
+        } else if (end - begin == g_.kernel[0]) {
+          tap = image_at(x_, column, y, image);
+        } else {
+          tap = copy;
+          std::fill_n(copy, size, 0.0F);
+          std::copy_n(image_at(x_, begin, y, image), (end - begin) * x_.ne[0],
+                      copy + (begin - column) * x_.ne[0]);
+          copy += size;
         }
       }
     });
-    return windows;
+    return taps;
   }
 
   const HostTask& task_;

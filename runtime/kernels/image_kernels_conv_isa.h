@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kVecs = kPanel / kWidth;  // of a panel
 
-// `limited`, with `limit_low` and `limit_high` of the epilogue: a NaN stays, as in torch.
+// A NaN stays, as in torch.
 EG_INLINE Vec limited(Vec v, Vec low, Vec high) {
   v = v < low ? low : v;
   return v > high ? high : v;
@@ -21,10 +21,11 @@ template <int Rows, int Vectors>
 using Sums = Vec[size_t{Rows}][size_t{Vectors}];
 
 // Adds `depth` products to each sum. `x[r]`, or the row r * stride from x: what row r multiplies.
-// `panel`: how many floats lie from one panel to the next.
+// `panel`: how many floats lie from one panel to the next. `ahead`: as much of a panel that is
+// needed later, fetched meanwhile.
 template <int Rows, int Vectors>
 EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* const* x, const float* w,
-                        int64_t panel, int64_t depth) {
+                        int64_t panel, int64_t depth, const float* ahead) {
   const float* row[size_t{Rows}];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) {
@@ -44,6 +45,8 @@ EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* const* x, const 
         sums[r][v] += weights[v] * value;
       }
     }
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += kPanel;
     w += kPanel;
   }
 }
@@ -51,7 +54,7 @@ EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* const* x, const 
 // Three rows to a pointer, the others by its distance: as few registers as that takes.
 template <int Rows, int Vectors>
 EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* x, int64_t stride, const float* w,
-                        int64_t panel, int64_t depth) {
+                        int64_t panel, int64_t depth, const float* ahead) {
   constexpr int kPointers = (Rows + 2) / 3;
   const float* row[size_t{kPointers}];
 #pragma GCC unroll 16
@@ -77,14 +80,17 @@ EG_INLINE void multiply(Sums<Rows, Vectors>& sums, const float* x, int64_t strid
     for (int p = 0; p < kPointers; ++p) {
       ++row[p];
     }
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += kPanel;
     w += kPanel;
   }
 }
 
 // `Rows` rows from `row` times `Panels` panels from `panel`, whose weights are `w` in F32.
+// `ahead`: see multiply.
 template <int Rows, int Panels>
-__attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t row,
-                                    int64_t panel) {
+__attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t row, int64_t panel,
+                                    const float* ahead) {
   constexpr int kSums = Panels * static_cast<int>(kVecs);
   const int64_t size = b.n_taps * b.c_in * kPanel;
   const int64_t c = panel * kPanel;
@@ -106,11 +112,11 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
     }
   }
   if (b.taps == nullptr) {
-    multiply<Rows, kSums>(sums, b.x + row * b.stride, b.stride, w, size, b.c_in);
+    multiply<Rows, kSums>(sums, b.x + row * b.stride, b.stride, w, size, b.c_in, ahead);
   } else {
     for (int64_t tap = 0; tap < b.n_taps; ++tap) {
       multiply<Rows, kSums>(sums, b.taps + tap * b.n_rows + row, w + tap * b.c_in * kPanel, size,
-                            b.c_in);
+                            b.c_in, ahead + tap * b.c_in * kPanel);
     }
   }
   const Vec low = splat(e.min);
@@ -156,12 +162,13 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
 
 // `n` rows, at most `Rows`.
 template <int Rows, int Panels>
-void some_rows(const ConvBlock& b, const float* w, int64_t row, int64_t n, int64_t panel) {
+void some_rows(const ConvBlock& b, const float* w, int64_t row, int64_t n, int64_t panel,
+               const float* ahead) {
   if constexpr (Rows > 0) {
     if (n == Rows) {
-      return tile<Rows, Panels>(b, w, row, panel);
+      return tile<Rows, Panels>(b, w, row, panel, ahead);
     }
-    return some_rows<Rows - 1, Panels>(b, w, row, n, panel);
+    return some_rows<Rows - 1, Panels>(b, w, row, n, panel, ahead);
   }
 }
 
@@ -189,14 +196,20 @@ const float* widened(const ConvBlock& b, int64_t panel) {
 
 // --- all rows and panels ----------------------------------------------------------------------
 
+// The first tiles fetch the next panels: one each, for a kernel comes from far memory but the rows
+// of one block do not.
 template <int Panels>
 void all_rows(const ConvBlock& b, int64_t panel) {
   const float* const w = widened<Panels>(b, panel);
+  const int64_t size = b.n_taps * b.c_in * kPanel;
   const int64_t n_tiles = (b.n_rows + EG_ROWS - 1) / EG_ROWS;
   int64_t row = 0;
   for (int64_t i = 1; i <= n_tiles; ++i) {
     const int64_t end = b.n_rows * i / n_tiles;
-    some_rows<EG_ROWS, Panels>(b, w, row, end - row, panel);
+    const bool fetches =
+        b.type == KernelType::F32 && i <= Panels && panel + Panels + i <= b.end_panel;
+    const float* const ahead = fetches ? w + (Panels + i - 1) * size : w;
+    some_rows<EG_ROWS, Panels>(b, w, row, end - row, panel, ahead);
     row = end;
   }
 }
