@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "executorch_ggml/options.h"
+#include "runtime/aligned_buffer.h"
 #include "runtime/platform/system_info.h"
 #include "runtime/symexpr.h"
 
@@ -29,6 +30,10 @@ ggml_type to_ggml(CacheType type) {
       return GGML_TYPE_Q8_0;
   }
   return GGML_TYPE_F32;
+}
+
+size_t aligned(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
 int64_t round_up(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
@@ -133,11 +138,24 @@ Status KvCache::create(const State& state, const KvConfig& config, std::unique_p
           : ggml_new_tensor_3d(context, type, cache->capacity_, v_channels, cache->n_batch_);
   ggml_format_name(cache->k_, "%.48s.k", state.name.c_str());
   ggml_format_name(cache->v_, "%.48s.v", state.name.c_str());
-  cache->buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context, config.buffer_type));
-  if (!cache->buffer_) {
-    return out_of_memory();
+  if (is_host) {
+    // Rows that are never used take no memory and no time.
+    const size_t k_bytes = aligned(ggml_nbytes(cache->k_));
+    const size_t size = k_bytes + aligned(ggml_nbytes(cache->v_));
+    if (!cache->pages_.allocate(size)) {
+      return out_of_memory();
+    }
+    auto* const base = static_cast<char*>(cache->pages_.data());
+    cache->buffer_.reset(ggml_backend_cpu_buffer_from_ptr(base, size));
+    ggml_backend_tensor_alloc(cache->buffer_.get(), cache->k_, base);
+    ggml_backend_tensor_alloc(cache->buffer_.get(), cache->v_, base + k_bytes);
+  } else {
+    cache->buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context, config.buffer_type));
+    if (!cache->buffer_) {
+      return out_of_memory();
+    }
+    ggml_backend_buffer_clear(cache->buffer_.get(), 0);
   }
-  ggml_backend_buffer_clear(cache->buffer_.get(), 0);
   out = std::move(cache);
   return {};
 }

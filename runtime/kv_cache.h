@@ -25,6 +25,7 @@
 #include "ggml-cpp.h"
 #include "ggml.h"
 #include "runtime/options.h"
+#include "runtime/platform/zero_pages.h"
 #include "runtime/program.h"
 #include "runtime/status.h"
 
@@ -123,6 +124,7 @@ class KvCache {
   int64_t window_ = 0;
   ggml_backend_buffer_type_t buffer_type_ = nullptr;
   ggml_context_ptr context_;
+  ZeroPages pages_;  // the host's; freed after buffer_
   ggml_backend_buffer_ptr buffer_;
   ggml_tensor* k_ = nullptr;
   ggml_tensor* v_ = nullptr;

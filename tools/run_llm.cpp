@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <exception>
+#include <future>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -297,14 +298,17 @@ int run(int argc, const char* const* argv) {
   std::unique_ptr<LlmModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<std::string> chat_template;
-  if (const RunnerStatus status = LlmModel::open(options.model.config(), model); !status.ok()) {
-    return report_failure(kName, status);
+  // A large vocabulary takes libllama as long as the program takes us: side by side.
+  std::future<RunnerStatus> tokenizer_status = std::async(
+      std::launch::async, [&] { return Tokenizer::load(*options.model.gguf, tokenizer); });
+  RunnerStatus model_status = LlmModel::open(options.model.config(), model);
+  if (model_status.ok()) {
+    model_status = model->prepare();
   }
-  if (const RunnerStatus status = model->prepare(); !status.ok()) {
-    return report_failure(kName, status);
-  }
-  if (const RunnerStatus status = Tokenizer::load(*options.model.gguf, tokenizer); !status.ok()) {
-    return report_failure(kName, status);
+  for (const RunnerStatus& status : {model_status, tokenizer_status.get()}) {
+    if (!status.ok()) {
+      return report_failure(kName, status);
+    }
   }
   if (tokenizer->vocab_size() > model->vocab_size()) {
     return report_failure(

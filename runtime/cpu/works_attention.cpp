@@ -15,6 +15,9 @@ float float_param(const ggml_tensor& node, size_t i) {
   return value;
 }
 
+constexpr int64_t kFewQueries = 4;
+constexpr int64_t kTasksPerThread = 2;
+
 class AttentionWork final : public Work {
  public:
   AttentionWork(const AttentionKernels& kernels, const ggml_tensor& node, int n_threads)
@@ -29,8 +32,17 @@ class AttentionWork final : public Work {
     // The heads of a group read the same keys, unless that leaves threads without work or
     // each has a mask of its own.
     const int64_t tasks = k_.ne[2] * q_.ne[3] * blocks_;
+    const bool own_masks = mask_ != nullptr && mask_->ne[2] > 1;
     const bool uneven = tasks < n_threads * int64_t{4} && tasks % n_threads != 0;
-    heads_per_task_ = uneven || (mask_ != nullptr && mask_->ne[2] > 1) ? 1 : group_;
+    heads_per_task_ = uneven || own_masks ? 1 : group_;
+    // Few queries read more of the cache than they compute: heads that lie side by side are
+    // read together, as long as every thread finds two tasks.
+    while (heads_per_task_ >= group_ && q_.ne[1] <= kFewQueries && !own_masks &&
+           kv_heads_per_task_ * 2 * n_threads * kTasksPerThread <= tasks &&
+           k_.ne[2] % (kv_heads_per_task_ * 2) == 0) {
+      kv_heads_per_task_ *= 2;
+    }
+    heads_per_task_ *= kv_heads_per_task_;
     n_tasks = static_cast<uint32_t>(q_.ne[2] / heads_per_task_ * q_.ne[3] * blocks_);
     elements = 2 * ggml_nelements(&q_) * k_.ne[1];
     thread_bytes = kernels.scratch_size(k_.ne[0], v_.ne[0], heads_per_task_);
@@ -68,7 +80,10 @@ class AttentionWork final : public Work {
     work.out_head_stride = node_.nb[1];
     work.out_token_stride = node_.nb[2];
     work.n_tokens = std::min(kQueryBlock, q_.ne[1] - token);
-    work.n_heads = heads_per_task_;
+    work.n_heads = heads_per_task_ / kv_heads_per_task_;
+    work.n_kv_heads = kv_heads_per_task_;
+    work.k_head_stride = k_.nb[2];
+    work.v_head_stride = v_.nb[2];
     work.scratch = memory.thread;
     kernels_.attend(work);
   }
@@ -82,7 +97,8 @@ class AttentionWork final : public Work {
   const ggml_tensor* const mask_;
   const int64_t group_;
   const int64_t blocks_;
-  int64_t heads_per_task_ = 1;
+  int64_t heads_per_task_ = 1;     // of queries
+  int64_t kv_heads_per_task_ = 1;  // of keys and values
 };
 
 struct RopeParams {

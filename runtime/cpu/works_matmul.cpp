@@ -11,7 +11,7 @@ namespace {
 // enough that the threads end together.
 constexpr int64_t kTaskBytes = 64 * 1024;
 // Products of more tokens than this keep their weights in a cache meanwhile.
-constexpr int64_t kFewTokens = 8;
+constexpr int64_t kFewTokens = 4;
 constexpr int64_t kTasksPerThread = 4;
 
 // What a sum of the result's extents adds to it.

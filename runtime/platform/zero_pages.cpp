@@ -1,0 +1,27 @@
+#include "runtime/platform/zero_pages.h"
+
+#include <sys/mman.h>
+
+namespace executorch_ggml {
+
+ZeroPages::~ZeroPages() {
+  if (data_ != nullptr) {
+    ::munmap(data_, size_);
+  }
+}
+
+bool ZeroPages::allocate(size_t size) {
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return false;
+  }
+#if defined(MADV_HUGEPAGE)
+  // A hint: long caches are read row by row, and large pages take fewer table entries.
+  (void)::madvise(data, size, MADV_HUGEPAGE);
+#endif
+  data_ = data;
+  size_ = size;
+  return true;
+}
+
+}  // namespace executorch_ggml
