@@ -1,4 +1,5 @@
 // Rows that are moved: read from and written to tables, copied, turned.
+#include <algorithm>
 #include <cstring>
 
 #include "ggml-cpu.h"
@@ -129,9 +130,7 @@ int make_copy(WorkList& list, int i) {
   }
   const RowKernels& kernels = *list.kernels().rows;
   const int64_t n = node.ne[0];
-  const auto copy_row = [&kernels, &node, &x, to_f16, n](const RowAt& at) {
-    const char* const source = row_data(x, at);
-    char* const target = row_data(node, at);
+  const auto copy_row = [&kernels, &x, to_f16, n](const char* source, char* target) {
     if (to_f16) {
       kernels.to_f16(reinterpret_cast<const float*>(source), n,
                      reinterpret_cast<ggml_fp16_t*>(target));
@@ -144,9 +143,16 @@ int make_copy(WorkList& list, int i) {
       }
     }
   };
-  add_range(list, i, row_count(node), n, {&x}, [&node, copy_row](int64_t first, int64_t end) {
-    for (int64_t row = first; row < end; ++row) {
-      copy_row(row_at(node, row));
+  add_range(list, i, row_count(node), n, {&x}, [&node, &x, copy_row](int64_t first, int64_t end) {
+    // Rows may be as short as a pixel: where they are is found once for all along axis 1.
+    for (int64_t row = first; row < end;) {
+      const RowAt at = row_at(node, row);
+      const char* source = row_data(x, at);
+      char* target = row_data(node, at);
+      const int64_t run_end = std::min(end, row + node.ne[1] - at.i1);
+      for (; row < run_end; ++row, source += x.nb[1], target += node.nb[1]) {
+        copy_row(source, target);
+      }
     }
   });
   return i;
