@@ -1,5 +1,6 @@
 // Products: MUL_MAT, with the bias and the sum that may follow it.
 #include <algorithm>
+#include <vector>
 
 #include "runtime/cpu/tensors.h"
 #include "runtime/cpu/work_list.h"
@@ -7,12 +8,13 @@
 namespace executorch_ggml {
 namespace {
 
-// Bytes of weights that a task of few tokens reads: enough to make taking a task cheap, little
-// enough that the threads end together.
-constexpr int64_t kTaskBytes = 64 * 1024;
+// Bytes of weights that a task of few tokens reads. A thread that reads on where it left off
+// gets more from memory than one that jumps, so tasks are long; the last ones are short, so that
+// the threads end together.
+constexpr int64_t kLongTaskBytes = 1024 * 1024;
+constexpr int64_t kShortTaskBytes = 32 * 1024;
 // Products of more tokens than this keep their weights in a cache meanwhile.
 constexpr int64_t kFewTokens = 4;
-constexpr int64_t kTasksPerThread = 4;
 
 // What a sum of the result's extents adds to it.
 enum class Addend { None, Bias, Residual };
@@ -33,17 +35,17 @@ class MatmulWork final : public Work {
         x_row_bytes_(kernels.prepared_size(kernel_.form, x_.ne[0])),
         planes_(x_.ne[2] * x_.ne[3]),
         tokens_(x_.ne[1]) {
-    rows_per_task_ = rows_per_task(n_threads);
-    groups_ = (w_.ne[1] + rows_per_task_ - 1) / rows_per_task_;
-    n_tasks = static_cast<uint32_t>(groups_ * planes_);
+    share_rows(n_threads);
+    n_tasks = static_cast<uint32_t>(n_shares() * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
     thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
     weight_bytes = ggml_nbytes(&w_);
   }
 
   void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t plane = task / groups_;
-    const int64_t first = task % groups_ * rows_per_task_;
+    const int64_t plane = task / n_shares();
+    const auto share = static_cast<size_t>(task % n_shares());
+    const int64_t first = first_rows_[share];
     const RowAt at = {0, plane % x_.ne[2], plane / x_.ne[2]};
     // Groups of planes of x share a plane of w.
     const RowAt of_w = {first, at.i2 / (x_.ne[2] / w_.ne[2]), at.i3 / (x_.ne[3] / w_.ne[3])};
@@ -51,7 +53,7 @@ class MatmulWork final : public Work {
     kernel_.multiply({
         .w = row_data(w_, of_w),
         .row_stride = w_.nb[1],
-        .n_rows = std::min(rows_per_task_, w_.ne[1] - first),
+        .n_rows = first_rows_[share + 1] - first,
         .k = w_.ne[0],
         .x = memory.shared + prepared_ + static_cast<size_t>(plane * tokens_) * x_row_bytes_,
         .n_tokens = tokens_,
@@ -64,15 +66,23 @@ class MatmulWork final : public Work {
   }
 
  private:
-  int64_t rows_per_task(int n_threads) const {
-    const auto in_groups = [](int64_t rows) {
-      return std::max<int64_t>(1, rows / kRowGroup) * kRowGroup;
-    };
-    if (tokens_ > kFewTokens) {
-      return 2 * kRowGroup;
+  int64_t n_shares() const { return static_cast<int64_t>(first_rows_.size()) - 1; }
+
+  // Each share is a part of the rows that are left, between the longest and the shortest task.
+  void share_rows(int n_threads) {
+    const auto rows_of = [&](int64_t bytes) { return bytes / static_cast<int64_t>(w_.nb[1]); };
+    const int64_t rows = w_.ne[1];
+    first_rows_ = {0};
+    while (first_rows_.back() < rows) {
+      const int64_t left = rows - first_rows_.back();
+      int64_t share = 2 * kRowGroup;
+      if (tokens_ <= kFewTokens) {
+        share = std::clamp(left * planes_ / (2 * n_threads), rows_of(kShortTaskBytes),
+                           std::max<int64_t>(1, rows_of(kLongTaskBytes)));
+        share = std::max<int64_t>(1, share / kRowGroup) * kRowGroup;
+      }
+      first_rows_.push_back(first_rows_.back() + std::min(share, left));
     }
-    const int64_t fit = in_groups(kTaskBytes / static_cast<int64_t>(w_.nb[1]));
-    return std::min(fit, in_groups(w_.ne[1] * planes_ / (n_threads * kTasksPerThread)));
   }
 
   const MatmulKernels& kernels_;
@@ -86,8 +96,7 @@ class MatmulWork final : public Work {
   const size_t x_row_bytes_;
   const int64_t planes_;
   const int64_t tokens_;
-  int64_t rows_per_task_ = 0;
-  int64_t groups_ = 0;
+  std::vector<int64_t> first_rows_;  // of each share, then the number of rows
 };
 
 const ggml_tensor& other_operand(const ggml_tensor& sum, const ggml_tensor& one) {
