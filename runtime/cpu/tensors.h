@@ -1,7 +1,8 @@
-// Where the rows of a tensor are.
+// Where the rows of a tensor are, and what its parameters say.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "ggml.h"
 
@@ -44,6 +45,12 @@ inline bool is_view(const ggml_tensor& t) {
 
 inline const ggml_tensor* root_of(const ggml_tensor& t) {
   return t.view_src != nullptr ? t.view_src : &t;
+}
+
+inline float float_param(const ggml_tensor& node, size_t i) {
+  float value = 0;
+  std::memcpy(&value, &node.op_params[i], sizeof(value));
+  return value;
 }
 
 }  // namespace executorch_ggml

@@ -1,19 +1,12 @@
 // Attention in ggml's flash form, and rotary embedding.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "runtime/cpu/tensors.h"
 #include "runtime/cpu/work_list.h"
 
 namespace executorch_ggml {
 namespace {
-
-float float_param(const ggml_tensor& node, size_t i) {
-  float value = 0;
-  std::memcpy(&value, &node.op_params[i], sizeof(value));
-  return value;
-}
 
 constexpr int64_t kFewQueries = 4;
 constexpr int64_t kTasksPerThread = 2;

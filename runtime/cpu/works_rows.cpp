@@ -1,5 +1,4 @@
 // What is computed row by row: norms, softmax, activations, sums and products of elements.
-#include <cstring>
 #include <vector>
 
 #include "runtime/cpu/tensors.h"
@@ -9,12 +8,6 @@ namespace executorch_ggml {
 namespace {
 
 constexpr int64_t kTaskElements = 16384;
-
-float float_param(const ggml_tensor& node, size_t i) {
-  float value = 0;
-  std::memcpy(&value, &node.op_params[i], sizeof(value));
-  return value;
-}
 
 // Runs `Compute(row)` for every row of a result.
 template <typename Compute>

@@ -56,7 +56,7 @@ struct AttentionKernels {
   size_t (*scratch_size)(int64_t k_dim, int64_t v_dim, int64_t n_heads);
 };
 
-// As for matmul_kernels(); the environment variable is GGML_ATTENTION_KERNELS.
+// The best set that this machine runs, see kernel_choice.h; "baseline" runs everywhere.
 const AttentionKernels* attention_kernels();
 const AttentionKernels* attention_kernels_named(const char* isa);
 

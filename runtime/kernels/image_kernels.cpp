@@ -1,7 +1,7 @@
 #include "runtime/kernels/image_kernels.h"
 
-#include <cstdlib>
-#include <cstring>
+#include "runtime/kernels/kernel_choice.h"
+#include "runtime/platform/system_info.h"
 
 namespace executorch_ggml {
 
@@ -20,44 +20,25 @@ extern const ImageKernels kImageKernels;
 
 namespace {
 
-struct Candidate {
-  const ImageKernels* kernels;
-  bool runs_here;
-};
-
-// The best first. `isa`: its name, or null for any.
-const ImageKernels* find(const char* isa) {
+// The best first.
+std::span<const KernelSet<ImageKernels>> sets() {
+  static const KernelSet<ImageKernels> all[] = {
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("f16c");
-  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f");
-  const Candidate candidates[] = {{&avx512::kImageKernels, has_avx512},
-                                  {&avx2::kImageKernels, has_avx2},
-                                  {&baseline::kImageKernels, true}};
-#else
-  const Candidate candidates[] = {{&baseline::kImageKernels, true}};
+      {&avx512::kImageKernels, has_avx512()},
+      {&avx2::kImageKernels, has_avx2()},
 #endif
-  for (const Candidate& candidate : candidates) {
-    if (candidate.runs_here && (isa == nullptr || std::strcmp(isa, candidate.kernels->isa) == 0)) {
-      return candidate.kernels;
-    }
-  }
-  return nullptr;
-}
-
-const ImageKernels& choose() {
-  const char* const wanted = std::getenv("GGML_IMAGE_KERNELS");
-  const ImageKernels* const named = wanted == nullptr ? nullptr : find(wanted);
-  return named == nullptr ? *find(nullptr) : *named;
+      {&baseline::kImageKernels, true},
+  };
+  return all;
 }
 
 }  // namespace
 
 const ImageKernels& image_kernels() {
-  static const ImageKernels& chosen = choose();
+  static const ImageKernels& chosen = *choose_kernels(sets());
   return chosen;
 }
 
-const ImageKernels* image_kernels_named(const char* isa) { return find(isa); }
+const ImageKernels* image_kernels_named(const char* isa) { return find_kernels(sets(), isa); }
 
 }  // namespace executorch_ggml

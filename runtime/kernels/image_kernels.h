@@ -91,8 +91,7 @@ struct ImageKernels {
   void (*avg_pool)(const PoolWindow& window);
 };
 
-// The best set that this machine runs; the environment variable GGML_IMAGE_KERNELS names
-// another one (for tests).
+// The best set that this machine runs, see kernel_choice.h; "baseline" runs everywhere.
 const ImageKernels& image_kernels();
 
 // The set of this name ("avx512", "avx2", "baseline"); null if this machine does not run it.

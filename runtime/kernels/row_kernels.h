@@ -34,8 +34,7 @@ struct RowKernels {
   void (*to_f16)(const float* x, int64_t n, ggml_fp16_t* out);
 };
 
-// As for matmul_kernels(), but there is always a set ("baseline"); the environment variable is
-// GGML_ROW_KERNELS.
+// The best set that this machine runs, see kernel_choice.h; "baseline" runs everywhere.
 const RowKernels& row_kernels();
 const RowKernels* row_kernels_named(const char* isa);
 

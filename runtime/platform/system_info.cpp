@@ -133,6 +133,24 @@ uint64_t peak_memory_bytes() { return 0; }
 
 #endif
 
+#if defined(__x86_64__)
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512f"); }
+
+bool has_avx512_vnni() {
+  return has_avx512() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+bool has_avx512_vnni() { return false; }
+#endif
+
 bool has_arm_dot_product() {
 #if defined(__aarch64__) && defined(__linux__)
   return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;

@@ -17,6 +17,12 @@ uint64_t physical_memory_bytes();
 // included, in bytes; 0 when the system does not tell.
 uint64_t peak_memory_bytes();
 
+// Whether this is x86-64 with AVX2, FMA and F16C; with AVX-512F besides; and with its BW, DQ, VL
+// and VNNI.
+bool has_avx2();
+bool has_avx512();
+bool has_avx512_vnni();
+
 // Whether this is AArch64 with the dot product instructions.
 bool has_arm_dot_product();
 
