@@ -153,7 +153,7 @@ def profile(path: Path, threads: int) -> list[str]:
     """Where the time of our calls goes, by kind of op, the longest first."""
     lines = _in_process(path, threads, GGML_PROFILE="1").stderr.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("ggml profile of"))
-    return [" ".join(line.split()) for line in lines[start + 1 :] if line.endswith("%")]
+    return [" ".join(line.split()) for line in lines[start + 1 :] if " ms " in line and "%" in line]
 
 
 def main() -> None:
