@@ -140,7 +140,7 @@ Status GgmlExecution::run_timed(RunTimes& out) {
 
 Status make_ggml_executor(int n_threads, std::unique_ptr<Executor>& out) {
   std::shared_ptr<ThreadPool> pool;
-  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, pool));
+  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ThreadPool::Between::Poll, pool));
   out = std::make_unique<GgmlExecutor>(std::move(pool), n_threads);
   return {};
 }

@@ -2,7 +2,7 @@
 //
 // ggml's pool runs one graph at a time and overwrites its plan without a lock, so
 // a pool is leased: whoever computes holds its lock. Pools live while a handle
-// refers to them, one per thread count.
+// refers to them, one per thread count and way to wait.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,12 @@ namespace executorch_ggml {
 
 class ThreadPool {
  public:
+  // What threads do between graphs. Polling for a while, as llama.cpp has it, finds them
+  // awake for the next token; sleeping at once leaves the cores to other threads.
+  enum class Between { Poll, Sleep };
+
   // The pool of n_threads (>= 1), made on first use.
-  static Status acquire(int n_threads, std::shared_ptr<ThreadPool>& out);
+  static Status acquire(int n_threads, Between between, std::shared_ptr<ThreadPool>& out);
 
   explicit ThreadPool(ggml_threadpool* pool) : pool_(pool) {}
   ThreadPool(const ThreadPool&) = delete;

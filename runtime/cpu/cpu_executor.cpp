@@ -224,7 +224,8 @@ Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>&
   std::shared_ptr<TaskPool> pool;
   EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, pool));
   std::shared_ptr<ThreadPool> ggml_threads;
-  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ggml_threads));
+  // Threads of ours compute what follows: ggml's must not hold the cores meanwhile.
+  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ThreadPool::Between::Sleep, ggml_threads));
   std::unique_ptr<Executor> ggml;
   EG_RETURN_IF_ERROR(make_ggml_executor(n_threads, ggml));
   out = std::make_unique<CpuExecutor>(std::move(pool), std::move(ggml_threads), std::move(ggml),

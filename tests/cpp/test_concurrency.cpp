@@ -102,13 +102,14 @@ TEST(Concurrency, PoolsAreSharedByThreadCountAndRefuseNonsense) {
   std::shared_ptr<ThreadPool> a;
   std::shared_ptr<ThreadPool> b;
   std::shared_ptr<ThreadPool> c;
-  ASSERT_TRUE(ThreadPool::acquire(2, a).ok());
-  ASSERT_TRUE(ThreadPool::acquire(2, b).ok());
-  ASSERT_TRUE(ThreadPool::acquire(1, c).ok());
+  using Between = ThreadPool::Between;
+  ASSERT_TRUE(ThreadPool::acquire(2, Between::Poll, a).ok());
+  ASSERT_TRUE(ThreadPool::acquire(2, Between::Poll, b).ok());
+  ASSERT_TRUE(ThreadPool::acquire(1, Between::Poll, c).ok());
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
-  EXPECT_FALSE(ThreadPool::acquire(0, c).ok());
-  EXPECT_FALSE(ThreadPool::acquire(1 << 20, c).ok());
+  EXPECT_FALSE(ThreadPool::acquire(0, Between::Poll, c).ok());
+  EXPECT_FALSE(ThreadPool::acquire(1 << 20, Between::Poll, c).ok());
 }
 
 }  // namespace
