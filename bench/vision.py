@@ -4,7 +4,7 @@
     python -m bench.vision --models mobilenet_v2 vit_b16
     python -m bench.vision --weight-dtype f16 --json result.json
 
-Shapes are the real ones, weights random (speed does not depend on them); batch 1, 224 x 224.
+Shapes are the real ones, most weights random (speed does not depend on them); batch 1, 224 x 224.
 The machine should be idle: ggml's threads spin, so a busy core distorts everything.
 """
 
@@ -53,16 +53,26 @@ class Scores(torch.nn.Module):
 
 def _resnet(depths: list[int], layer_type: str, sizes: list[int]) -> torch.nn.Module:
     config = transformers.ResNetConfig(depths=depths, layer_type=layer_type, hidden_sizes=sizes)
-    return transformers.ResNetForImageClassification(config)
+    return Scores(transformers.ResNetForImageClassification(config))
+
+
+def _efficientnet_lite0() -> torch.nn.Module:
+    """The package's model, with its weights: both are fetched once."""
+    from tests.vision.test_real_weights import efficientnet_lite0
+
+    return efficientnet_lite0()
 
 
 MODELS: Mapping[str, Callable[[], torch.nn.Module]] = {
-    "mobilenet_v2": lambda: transformers.MobileNetV2ForImageClassification(
-        transformers.MobileNetV2Config(tf_padding=False)
+    "mobilenet_v2": lambda: Scores(
+        transformers.MobileNetV2ForImageClassification(
+            transformers.MobileNetV2Config(tf_padding=False)
+        )
     ),
+    "efficientnet_lite0": _efficientnet_lite0,
     "resnet18": lambda: _resnet([2, 2, 2, 2], "basic", [64, 128, 256, 512]),
     "resnet50": lambda: _resnet([3, 4, 6, 3], "bottleneck", [256, 512, 1024, 2048]),
-    "vit_b16": lambda: transformers.ViTForImageClassification(transformers.ViTConfig()),
+    "vit_b16": lambda: Scores(transformers.ViTForImageClassification(transformers.ViTConfig())),
 }
 
 
@@ -81,7 +91,7 @@ def exported(name: str, weight_dtype: str, anew: bool) -> dict[str, Path]:
     if not missing:
         return paths
     torch.manual_seed(0)
-    model = Scores(MODELS[name]()).eval()
+    model = MODELS[name]().eval()
     for peer in missing:
         _progress(f"exporting {name} for {peer}")
         program = torch.export.export(model, (torch.randn(1, 3, 224, 224),))
@@ -184,10 +194,10 @@ def main() -> None:
         }
         for figure, ratio in found.items():
             ours, peer = (Summary.of(series[p].values[figure]) for p in (OURS, PEER))
-            print(f"{name:14} {figure:16} {OURS} {ours}, {PEER} {peer}, ratio {ratio}", flush=True)
+            print(f"{name:18} {figure:16} {OURS} {ours}, {PEER} {peer}, ratio {ratio}", flush=True)
         results[name]["profile"] = profile(paths[OURS], args.threads)
         for line in results[name]["profile"][:5]:
-            print(f"{name:14} {line}", flush=True)
+            print(f"{name:18} {line}", flush=True)
     print(f"{args.threads} threads; median (lowest .. highest), ratio: ours over {PEER}'s")
     if args.json is not None:
         machine = platform.processor() or platform.machine()

@@ -33,7 +33,7 @@ def _mobilenet_v2() -> nn.Module:
     return model
 
 
-def _efficientnet_lite0() -> nn.Module:
+def efficientnet_lite0() -> nn.Module:
     """The package's own model (Apache-2.0), which pads as TensorFlow does."""
     for name, n_bytes in (("__init__.py", 169), ("model.py", 22_617), ("utils.py", 27_769)):
         fetched(PackagedFile("efficientnet-lite-pytorch", "0.1.0", name, n_bytes), _LITE_CODE)
@@ -55,7 +55,7 @@ class _Model:
 
 _MODELS = {
     "mobilenet_v2": _Model(_mobilenet_v2, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), 52),
-    "efficientnet_lite0": _Model(_efficientnet_lite0, (127 / 255,) * 3, (128 / 255,) * 3, 49),
+    "efficientnet_lite0": _Model(efficientnet_lite0, (127 / 255,) * 3, (128 / 255,) * 3, 49),
 }
 
 
