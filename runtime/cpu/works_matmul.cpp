@@ -15,6 +15,10 @@ constexpr int64_t kLongTaskBytes = 1024 * 1024;
 constexpr int64_t kShortTaskBytes = 32 * 1024;
 // Products of more tokens than this keep their weights in a cache meanwhile.
 constexpr int64_t kFewTokens = 4;
+// Bytes of activations that stay in a core's cache while rows of weights pass over them. A block
+// of fewer tokens than these is not worth unpacking the weights again.
+constexpr int64_t kBlockBytes = 1024 * 1024;
+constexpr int64_t kLeastBlock = 96;
 
 // What a sum of the result's extents adds to it.
 enum class Addend { None, Bias, Residual };
@@ -36,17 +40,23 @@ class MatmulWork final : public Work {
         planes_(x_.ne[2] * x_.ne[3]),
         tokens_(x_.ne[1]) {
     share_rows(n_threads);
-    n_tasks = static_cast<uint32_t>(n_shares() * planes_);
+    const int64_t fit = kBlockBytes / static_cast<int64_t>(x_row_bytes_);
+    const int64_t n_blocks =
+        (tokens_ + std::max(fit, kLeastBlock) - 1) / std::max(fit, kLeastBlock);
+    block_tokens_ = (tokens_ + n_blocks - 1) / n_blocks;
+    n_tasks = static_cast<uint32_t>(n_shares() * n_blocks * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
     thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
     weight_bytes = ggml_nbytes(&w_);
   }
 
   void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t plane = task / n_shares();
+    const int64_t per_plane = static_cast<int64_t>(n_tasks) / planes_;
+    const int64_t plane = task / per_plane;
+    const int64_t token = task % per_plane / n_shares() * block_tokens_;
     const auto share = static_cast<size_t>(task % n_shares());
     const int64_t first = first_rows_[share];
-    const RowAt at = {0, plane % x_.ne[2], plane / x_.ne[2]};
+    const RowAt at = {token, plane % x_.ne[2], plane / x_.ne[2]};
     // Groups of planes of x share a plane of w.
     const RowAt of_w = {first, at.i2 / (x_.ne[2] / w_.ne[2]), at.i3 / (x_.ne[3] / w_.ne[3])};
     const auto offset = static_cast<size_t>(first);
@@ -55,8 +65,9 @@ class MatmulWork final : public Work {
         .row_stride = w_.nb[1],
         .n_rows = first_rows_[share + 1] - first,
         .k = w_.ne[0],
-        .x = memory.shared + prepared_ + static_cast<size_t>(plane * tokens_) * x_row_bytes_,
-        .n_tokens = tokens_,
+        .x =
+            memory.shared + prepared_ + static_cast<size_t>(plane * tokens_ + token) * x_row_bytes_,
+        .n_tokens = std::min(block_tokens_, tokens_ - token),
         .y = f32_row(y_, at) + offset,
         .y_stride = y_.ne[0],
         .bias = bias_ == nullptr ? nullptr : static_cast<const float*>(bias_->data) + offset,
@@ -96,6 +107,7 @@ class MatmulWork final : public Work {
   const size_t x_row_bytes_;
   const int64_t planes_;
   const int64_t tokens_;
+  int64_t block_tokens_ = 0;
   std::vector<int64_t> first_rows_;  // of each share, then the number of rows
 };
 
