@@ -3,11 +3,15 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/platform/amx_tiles.h"
 #include "runtime/platform/system_info.h"
 
 namespace executorch_ggml {
 
 #if defined(__x86_64__)
+namespace amx {
+extern const MatmulKernels kMatmulKernels;
+}
 namespace avx512 {
 extern const MatmulKernels kMatmulKernels;
 }
@@ -36,7 +40,8 @@ const MatmulKernels* find([[maybe_unused]] const char* isa) {
       has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni");
-  const Candidate candidates[] = {{&avx512::kMatmulKernels, has_avx512},
+  const Candidate candidates[] = {{&amx::kMatmulKernels, has_avx512 && request_bf16_tiles()},
+                                  {&avx512::kMatmulKernels, has_avx512},
                                   {&avx2::kMatmulKernels, has_avx2}};
 #elif defined(__aarch64__)
   const Candidate candidates[] = {{&neon::kMatmulKernels, has_arm_dot_product()}};

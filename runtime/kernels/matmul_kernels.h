@@ -55,7 +55,7 @@ struct MatmulKernels {
 // GGML_MATMUL_KERNELS names another one (for tests).
 const MatmulKernels* matmul_kernels();
 
-// The set of this name ("avx512", "avx2", "neon"); null if this machine does not run it.
+// The set of this name ("amx", "avx512", "avx2", "neon"); null if this machine does not run it.
 const MatmulKernels* matmul_kernels_named(const char* isa);
 
 }  // namespace executorch_ggml

@@ -16,14 +16,26 @@ constexpr int32_t kInfinityBits = 0x7F800000;
 // A smaller block has no scale that is a normal float: it is taken for zeros.
 constexpr float kSmallest = 1.5e-36F;
 
-// The integers of 16 elements, whose sum is returned.
-EG_INLINE int32_t quantize(__m512 x, float per_step, int8_t* q) {
+// Rounded to BF16; what would round to infinity is the largest number instead, NaN stays what it
+// is.
+EG_INLINE void store_bf16(__m512 x, uint16_t* to) {
+  const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7F7F0000));
+  const __m512 smallest = _mm512_sub_ps(_mm512_setzero_ps(), largest);
+  const __m512i bits = _mm512_castps_si512(_mm512_max_ps(smallest, _mm512_min_ps(largest, x)));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x8000));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+// The integers of 16 elements, whose sum is returned, and what they say in BF16.
+EG_INLINE int32_t quantize(__m512 x, float per_step, float scale, int8_t* q, uint16_t* bf16) {
   const __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(per_step)));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(n));
+  store_bf16(_mm512_mul_ps(_mm512_cvtepi32_ps(n), _mm512_set1_ps(scale)), bf16);
   return _mm512_reduce_add_epi32(n);
 }
 
-EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block) {
+EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block, uint16_t* bf16) {
   // As integers, NaN is the largest of all.
   const __m512i magnitudes = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(low)),
                                               _mm512_castps_si512(_mm512_abs_ps(high)));
@@ -37,8 +49,8 @@ EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block
   }
   const float per_step = some ? 127.0F / largest : 0.0F;
   int8_t* const q = to.q + block / 4 * kGroup + block % 4 * 16;
-  const int32_t sum_low = quantize(low, per_step, q);
-  const int32_t sum = sum_low + quantize(high, per_step, q + 64);
+  const int32_t sum_low = quantize(low, per_step, scale, q, bf16);
+  const int32_t sum = sum_low + quantize(high, per_step, scale, q + 64, bf16 + 16);
   to.scale[block] = scale;
   to.scaled_sum[block] = scale * static_cast<float>(sum);
   to.offset[block] = -kPanelOffset * sum;
@@ -48,7 +60,7 @@ EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block
 size_t prepared_size(ActivationForm form, int64_t k) {
   const auto elements = static_cast<size_t>(k);
   if (form == ActivationForm::Q8) {
-    return (elements + kQ8Elements - 1) / kQ8Elements * sizeof(Q8Block);
+    return static_cast<size_t>(q8_row_size(k));
   }
   return (elements * sizeof(float) + 63) / 64 * 64;
 }
@@ -62,12 +74,14 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
     return;
   }
   Q8Block* to = static_cast<Q8Block*>(prepared);
+  uint16_t* const bf16 = reinterpret_cast<uint16_t*>(to + n_q8_blocks(k));
   for (int64_t first = 0; first < k; first += kQ8Elements, ++to) {
     for (int64_t block = 0; block < kQ8Elements / kBlock; ++block) {
       const int64_t at = first + block * kBlock;
       const bool inside = at < k;
       prepare_block(inside ? _mm512_loadu_ps(x + at) : _mm512_setzero_ps(),
-                    inside ? _mm512_loadu_ps(x + at + 16) : _mm512_setzero_ps(), *to, block);
+                    inside ? _mm512_loadu_ps(x + at + 16) : _mm512_setzero_ps(), *to, block,
+                    bf16 + at);
     }
   }
 }

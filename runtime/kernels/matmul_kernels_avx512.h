@@ -140,10 +140,10 @@ EG_INLINE void fetch_after(const MatmulTask& t, const void* w, size_t bytes, int
   }
 }
 
-// The sums of `n` tokens with the 16 rows of a panel.
+// The sums of tokens with the 16 rows of a panel: those from `from` to `n`.
 template <int kTokens>
 EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, int64_t token,
-                          int64_t n) {
+                          int64_t n, int64_t from = 0) {
   const __mmask16 mask = first_lanes(t.n_rows - row);
   const __m512 bias =
       t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, t.bias + row);
@@ -151,6 +151,9 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
   for (int i = 0; i < kTokens; ++i) {
     if (i >= n) {
       return;
+    }
+    if (i < from) {
+      continue;
     }
     const int64_t at = (token + i) * t.y_stride + row;
     __m512 result = _mm512_add_ps(sums[i], bias);
@@ -199,6 +202,29 @@ EG_INLINE void all_tiles(const MatmulTask& t, int64_t row, int64_t token, int64_
   }
 }
 
+// Panel by panel, `tiles` multiplies the tokens from `token` to `end` with what was decoded.
+template <class Product, int kTokens, class Tiles>
+EG_INLINE void multiply_panels(const MatmulTask& t, Tiles tiles) {
+  // As many tokens at a time as stay in the second cache beside what is decoded.
+  constexpr int64_t kCached = int64_t{1} << 20;
+  constexpr int64_t kRun = kCached / Product::kTokenBytes / kTokens * kTokens;
+  for (int64_t first = 0; first < t.k; first += Product::kChunk) {
+    const int64_t n = first + Product::kChunk < t.k ? Product::kChunk : t.k - first;
+    MatmulTask part = t;
+    if (first > 0) {
+      part.bias = nullptr;
+      part.residual = t.y;
+    }
+    for (int64_t token = 0; token < t.n_tokens; token += kRun) {
+      const int64_t end = token + kRun < t.n_tokens ? token + kRun : t.n_tokens;
+      for (int64_t row = 0; row < t.n_rows; row += Product::kRows) {
+        Product::decode(part, row, first, n);
+        tiles(part, row, token, end, first, n);
+      }
+    }
+  }
+}
+
 template <class Product>
 void multiply(const MatmulTask& t) {
   switch (t.n_tokens) {
@@ -211,25 +237,7 @@ void multiply(const MatmulTask& t) {
     case 4:
       return all_dots<Product, Product::kManyRows, 4>(t);
     default:
-      break;
-  }
-  // As many tokens at a time as stay in the second cache beside what is decoded.
-  constexpr int64_t kCached = int64_t{1} << 20;
-  constexpr int64_t kRun = kCached / Product::kTokenBytes / kTileTokens * kTileTokens;
-  for (int64_t first = 0; first < t.k; first += Product::kChunk) {
-    const int64_t n = first + Product::kChunk < t.k ? Product::kChunk : t.k - first;
-    MatmulTask part = t;
-    if (first > 0) {
-      part.bias = nullptr;
-      part.residual = t.y;
-    }
-    for (int64_t token = 0; token < t.n_tokens; token += kRun) {
-      const int64_t end = token + kRun < t.n_tokens ? token + kRun : t.n_tokens;
-      for (int64_t row = 0; row < t.n_rows; row += Product::kRows) {
-        Product::decode(part, row, first, n);
-        all_tiles<Product>(part, row, token, end, first, n);
-      }
-    }
+      return multiply_panels<Product, kTileTokens>(t, all_tiles<Product>);
   }
 }
 

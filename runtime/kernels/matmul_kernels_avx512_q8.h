@@ -33,8 +33,18 @@ static_assert(sizeof(Q8Block) == 384);
 
 constexpr int64_t kQ8Elements = 2 * kGroup;
 
+constexpr int64_t n_q8_blocks(int64_t k) { return (k + kQ8Elements - 1) / kQ8Elements; }
+
+// A prepared row has its blocks, then the same elements in BF16 and in order, which the tiles of
+// AMX read. It is an odd number of cache lines, so that rows do not share places in a cache.
+constexpr int64_t q8_row_size(int64_t k) {
+  const int64_t size = n_q8_blocks(k) * (int64_t{sizeof(Q8Block)} + kQ8Elements * 2);
+  return size / 64 % 2 == 0 ? size + 64 : size;
+}
+
 EG_INLINE const Q8Block* token_of(const MatmulTask& t, int64_t token) {
-  return static_cast<const Q8Block*>(t.x) + token * ((t.k + kQ8Elements - 1) / kQ8Elements);
+  const auto* const row = static_cast<const uint8_t*>(t.x) + token * q8_row_size(t.k);
+  return reinterpret_cast<const Q8Block*>(row);
 }
 
 // Numbers for the elements of each lane.
@@ -302,7 +312,7 @@ void quad_dots(const MatmulTask& t, int64_t row) {
 // A group of 16 weight rows, as the tiles read it: each register holds four successive bytes of
 // every row.
 struct alignas(64) PanelGroup {
-  uint8_t q[32][16][4];  // plus kPanelOffset where the type has no minima
+  uint8_t q[32][16][4];  // plus what decode_q8 adds
   float scale[8][16];    // of each block, or of each half of a block
   float min[4][16];
 };
@@ -327,11 +337,12 @@ EG_INLINE void transpose_lanes(const __m512 in[16], float out[4][16]) {
   }
 }
 
-// Decodes 16 rows of the `n` elements from `first`, a multiple of 256.
-template <class Type>
+// Decodes 16 rows of the `n` elements from `first`, a multiple of 256. To the integers of types
+// without minima `kPlus` is added.
+template <class Type, int kPlus>
 void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
   constexpr int64_t kUnit = Type::kGroups * kGroup;
-  constexpr int kAdded = Type::kMin == 0 ? kPanelOffset - Type::kOffset : 0;
+  constexpr int kAdded = Type::kMin == 0 ? kPlus - Type::kOffset : 0;
   PanelGroup* panel = static_cast<PanelGroup*>(t.scratch);
   const uint8_t* w[size_t{kPanelRows}];
   panel_rows(t, row, w);
@@ -492,7 +503,7 @@ struct Q8Product {
     }
   }
   static EG_INLINE void decode(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
-    decode_q8<Type>(t, row, first, n);
+    decode_q8<Type, kPanelOffset>(t, row, first, n);
   }
   template <int kTokens>
   static EG_INLINE void tile(const MatmulTask& t, int64_t row, int64_t token, int64_t n_tokens,

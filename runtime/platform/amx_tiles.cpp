@@ -3,6 +3,8 @@
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -33,6 +35,18 @@ bool has_tiles() {
   return found;
 }
 
+bool find_bf16_tiles() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned kAmxBf16 = 1U << 22;
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return has_tiles() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 __attribute__((target("amx-tile"))) void store(unsigned char* config) { _tile_storeconfig(config); }
 
 // The first byte is the palette; 0 stands for no configuration.
@@ -55,6 +69,11 @@ Remembered& remembered() {
 }
 
 }  // namespace
+
+bool request_bf16_tiles() {
+  static const bool granted = find_bf16_tiles();
+  return granted;
+}
 
 AmxTileScope::AmxTileScope() {
   if (!has_tiles()) {
@@ -84,6 +103,8 @@ AmxTileScope::~AmxTileScope() {
 #else
 
 namespace executorch_ggml {
+
+bool request_bf16_tiles() { return false; }
 
 AmxTileScope::AmxTileScope() = default;
 AmxTileScope::~AmxTileScope() = default;

@@ -1,4 +1,5 @@
-// The AMX tile configuration of a thread, which ggml sets once and then relies on.
+// The tiles of AMX: leave to use them, and the tile configuration of a thread, which ggml sets once
+// and then relies on.
 //
 // Another library in the thread (PyTorch's oneDNN) sets its own, and a product with the
 // wrong one is an illegal instruction. ggml's own threads are its alone; the thread that
@@ -6,6 +7,10 @@
 #pragma once
 
 namespace executorch_ggml {
+
+// Whether the processor multiplies tiles of BF16 and the system lets this process use tiles, which
+// it is asked for once.
+bool request_bf16_tiles();
 
 // While it lives, the calling thread has ggml's tile configuration; then it gets back
 // what it had. Does nothing where ggml was built without AMX or the machine has none.

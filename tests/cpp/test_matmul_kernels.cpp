@@ -318,12 +318,16 @@ TEST_P(MatmulTest, TakesAnyNumberOfTokens) {
   for (int64_t n_tokens = 1; n_tokens <= 40; ++n_tokens) {
     check(draw(1, 40), n_tokens, length(768));
   }
+  for (int64_t n_tokens = 61; n_tokens <= 100; ++n_tokens) {
+    check(draw(1, 40), n_tokens, length(512));
+  }
 }
 
 TEST_P(MatmulTest, TakesAnyNumberOfRows) {
   for (int64_t n_rows = 1; n_rows <= 70; ++n_rows) {
     check(n_rows, draw(1, 6), length(768));
     check(n_rows, draw(7, 30), length(768));
+    check(n_rows, draw(64, 100), length(256));
   }
 }
 
@@ -331,11 +335,14 @@ TEST_P(MatmulTest, TakesAnyNumberOfElements) {
   for (const int64_t k : lengths(kernel_.form == ActivationForm::Q8 ? 1600 : 80)) {
     check(draw(1, 20), draw(1, 6), k);
     check(draw(1, 20), draw(7, 30), k);
+    if (kernel_.form == ActivationForm::Q8) {
+      check(draw(1, 40), draw(64, 70), k);
+    }
   }
 }
 
 TEST_P(MatmulTest, TakesLongRows) {
-  for (const int64_t n_tokens : {1, 3, 13}) {
+  for (const int64_t n_tokens : {1, 3, 13, 70}) {
     check(17, n_tokens, lengths(5000).back());
     check(17, n_tokens, lengths(2400).back());
   }
@@ -353,7 +360,7 @@ TEST_P(MatmulTest, TakesManyTokens) {
 
 TEST_P(MatmulTest, IsNearTheProductOfTheActivationsThemselves) {
   constexpr int64_t kElements = 1024;
-  for (const int64_t n_tokens : {1, 3, 20}) {
+  for (const int64_t n_tokens : {1, 3, 20, 70}) {
     const Weights w = weights(20, kElements);
     const std::vector<float> x = random(n_tokens * kElements);
     // Of normal values the largest of 32 is about 2.2, and the mean magnitude 0.8; errors cancel.
@@ -365,7 +372,7 @@ TEST_P(MatmulTest, IsNearTheProductOfTheActivationsThemselves) {
 // All at once as large as they get, of either sign.
 TEST_P(MatmulTest, TakesTheLargestIntegers) {
   constexpr int64_t kElements = 512;
-  for (const int64_t n_tokens : {1, 2, 3, 4, 20}) {
+  for (const int64_t n_tokens : {1, 2, 3, 4, 20, 70}) {
     for (const float weight : {1.0F, -1.0F}) {
       for (const float value : {3.0F, -3.0F}) {
         const Weights w = stored(type_, 17, kElements, std::vector<float>(17 * kElements, weight));
@@ -377,7 +384,7 @@ TEST_P(MatmulTest, TakesTheLargestIntegers) {
 }
 
 TEST_P(MatmulTest, GivesZeroForZeros) {
-  for (const int64_t n_tokens : {1, 2, 5, 20}) {
+  for (const int64_t n_tokens : {1, 2, 5, 20, 70}) {
     const int64_t k = 512;
     const std::vector<float> zeros(static_cast<size_t>(n_tokens * k));
     const Weights w = weights(20, k);
@@ -394,7 +401,7 @@ TEST_P(MatmulTest, GivesZeroForZeros) {
 // An element that is not finite is of its token alone.
 TEST_P(MatmulTest, KeepsNanAndInfinityToTheirToken) {
   constexpr int64_t kElements = 512;
-  for (const int64_t n_tokens : {1, 2, 3, 5, 9, 30}) {
+  for (const int64_t n_tokens : {1, 2, 3, 5, 9, 30, 70}) {
     for (const float value : {kNan, kInfinity, -kInfinity}) {
       const Weights w = weights(21, kElements);
       std::vector<float> x = random(n_tokens * kElements);
@@ -417,7 +424,7 @@ TEST_P(MatmulTest, KeepsNanAndInfinityToTheirToken) {
 TEST_P(MatmulTest, TakesActivationsOfAnyMagnitude) {
   constexpr int64_t kElements = 512;
   for (const float magnitude : {1e-45F, 1e-39F, 1e-37F, 1e-30F, 1e-10F, 1e5F, 1e10F, 1e30F}) {
-    for (const int64_t n_tokens : {1, 20}) {
+    for (const int64_t n_tokens : {1, 20, 70}) {
       const Weights w = weights(20, kElements);
       std::vector<float> x = random(n_tokens * kElements);
       for (float& value : x) {
@@ -443,7 +450,7 @@ TEST_P(MatmulTest, TakesActivationsOfAnyMagnitude) {
   }
 }
 
-constexpr const char* kIsas[] = {"avx512", "avx2", "neon"};
+constexpr const char* kIsas[] = {"amx", "avx512", "avx2", "neon"};
 
 std::string name_of(const ::testing::TestParamInfo<MatmulTest::ParamType>& info) {
   return std::string(std::get<0>(info.param)) + "_" + ggml_type_name(std::get<1>(info.param));
