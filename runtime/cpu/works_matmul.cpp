@@ -19,6 +19,9 @@ constexpr int64_t kFewTokens = 4;
 // of fewer tokens than these is not worth unpacking the weights again.
 constexpr int64_t kBlockBytes = 1024 * 1024;
 constexpr int64_t kLeastBlock = 96;
+// Bytes of an element that a kernel reads, at most: a row may be prepared in two ways, for few
+// tokens and for many.
+constexpr int64_t kReadOfQ8 = 2;
 
 // What a sum of the result's extents adds to it.
 enum class Addend { None, Bias, Residual };
@@ -40,7 +43,9 @@ class MatmulWork final : public Work {
         planes_(x_.ne[2] * x_.ne[3]),
         tokens_(x_.ne[1]) {
     share_rows(n_threads);
-    const int64_t fit = kBlockBytes / static_cast<int64_t>(x_row_bytes_);
+    const int64_t element_bytes =
+        kernel_.form == ActivationForm::Q8 ? kReadOfQ8 : int64_t{sizeof(float)};
+    const int64_t fit = kBlockBytes / (w_.ne[0] * element_bytes);
     const int64_t n_blocks =
         (tokens_ + std::max(fit, kLeastBlock) - 1) / std::max(fit, kLeastBlock);
     block_tokens_ = (tokens_ + n_blocks - 1) / n_blocks;
