@@ -15,7 +15,8 @@ namespace executorch_ggml {
 // The form in which a weight type's product reads activations.
 enum class ActivationForm : uint8_t {
   F32,  // as they are
-  Q8,   // int8 with a scale for every 32 (scale = largest magnitude / 127)
+  Q8,   // int8 with a scale for every 32 (scale = largest magnitude / 127); for many tokens a
+        // kernel may read what is nearer to them
 };
 
 // y[token * y_stride + row] = dot(weight row, token's activations) + bias[row]

@@ -2,7 +2,7 @@
 //
 // The tiles' products of int8 would have to be scaled block by block, outside them. Those of BF16
 // add up whole rows. A weight is taken as the sum of two BF16 numbers, which is as good as 16 bits
-// of it; activations are rounded to one, far less than Q8 has rounded them already.
+// of it; activations are rounded to one, which is far nearer to them than Q8.
 #if defined(__x86_64__)
 #include "runtime/kernels/matmul_kernels_avx512.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"

@@ -27,11 +27,10 @@ EG_INLINE void store_bf16(__m512 x, uint16_t* to) {
                       _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
-// The integers of 16 elements, whose sum is returned, and what they say in BF16.
-EG_INLINE int32_t quantize(__m512 x, float per_step, float scale, int8_t* q, uint16_t* bf16) {
+// The integers of 16 elements, whose sum is returned.
+EG_INLINE int32_t quantize(__m512 x, float per_step, int8_t* q) {
   const __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(per_step)));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(n));
-  store_bf16(_mm512_mul_ps(_mm512_cvtepi32_ps(n), _mm512_set1_ps(scale)), bf16);
   return _mm512_reduce_add_epi32(n);
 }
 
@@ -49,8 +48,11 @@ EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block
   }
   const float per_step = some ? 127.0F / largest : 0.0F;
   int8_t* const q = to.q + block / 4 * kGroup + block % 4 * 16;
-  const int32_t sum_low = quantize(low, per_step, scale, q, bf16);
-  const int32_t sum = sum_low + quantize(high, per_step, scale, q + 64, bf16 + 16);
+  const int32_t sum_low = quantize(low, per_step, q);
+  const int32_t sum = sum_low + quantize(high, per_step, q + 64);
+  const __m512 bad = _mm512_set1_ps(scale);  // NaN
+  store_bf16(finite ? low : bad, bf16);
+  store_bf16(finite ? high : bad, bf16 + 16);
   to.scale[block] = scale;
   to.scaled_sum[block] = scale * static_cast<float>(sum);
   to.offset[block] = -kPanelOffset * sum;

@@ -35,7 +35,7 @@ constexpr int64_t kQ8Elements = 2 * kGroup;
 
 constexpr int64_t n_q8_blocks(int64_t k) { return (k + kQ8Elements - 1) / kQ8Elements; }
 
-// A prepared row has its blocks, then the same elements in BF16 and in order, which the tiles of
+// A prepared row has its blocks, then the activations in BF16 and in order, which the tiles of
 // AMX read. It is an odd number of cache lines, so that rows do not share places in a cache.
 constexpr int64_t q8_row_size(int64_t k) {
   const int64_t size = n_q8_blocks(k) * (int64_t{sizeof(Q8Block)} + kQ8Elements * 2);
