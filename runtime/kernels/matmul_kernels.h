@@ -52,8 +52,7 @@ struct MatmulKernels {
   size_t (*scratch_size)(ggml_type type, int64_t k);
 };
 
-// The best set that this machine runs, or null if there is none for it; the environment variable
-// GGML_MATMUL_KERNELS names another one (for tests).
+// The best set that this machine runs, see kernel_choice.h; null if there is none for it.
 const MatmulKernels* matmul_kernels();
 
 // The set of this name ("amx", "avx512", "avx2", "neon"); null if this machine does not run it.
