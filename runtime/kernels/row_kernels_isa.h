@@ -83,6 +83,10 @@ void mul(const float* a, const float* b, int64_t n, float* out) {
 }
 
 void scale(const float* x, float factor, float offset, int64_t n, float* out) {
+  if (offset == 0.0F) {  // a negative zero stays one
+    map(x, n, out, [factor](Vec v) { return v * factor; });
+    return;
+  }
   map(x, n, out, [factor, offset](Vec v) { return v * factor + offset; });
 }
 
@@ -92,7 +96,11 @@ EG_INLINE Vec times_sigmoid(Vec x, Vec y) {
   return (x < 0.0F ? x * power : x) / (power + 1.0F);
 }
 
-EG_INLINE Vec silu_of(Vec x) { return times_sigmoid(x, x); }
+// Zero from where e^-x has no float, as PyTorch computes it: the true value is below 2e-37.
+EG_INLINE Vec silu_of(Vec x) {
+  constexpr float kLeast = -0x1.62e42ep+6F;  // -log(FLT_MAX)
+  return x < kLeast ? x * 0.0F : times_sigmoid(x, x);
+}
 
 // x (1 + tanh y) / 2 = x / (1 + e^(-2 y)) with y = sqrt(2 / pi) (x + 0.044715 x^3).
 EG_INLINE Vec gelu_of(Vec x) {

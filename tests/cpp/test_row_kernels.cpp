@@ -29,7 +29,8 @@ using Map2 = void (*)(const float*, const float*, int64_t, float*);
 
 float at(const Floats& values, int64_t i) { return values[static_cast<size_t>(i)]; }
 
-double silu(double x) { return x / (1 + std::exp(-x)); }
+// As PyTorch computes it in float: zero from where e^-x has none.
+double silu(double x) { return x < -0x1.62e42ep+6 ? x * 0 : x / (1 + std::exp(-x)); }
 double gelu_erf(double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }
 
 // x (1 + tanh y) / 2, in a form that does not cancel.

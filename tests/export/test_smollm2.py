@@ -91,15 +91,19 @@ def test_beside_another_user_of_the_processors_tiles(pte: Path, gguf: Path) -> N
         assert torch.equal(left @ left, product)
 
 
-def test_prefill_in_one_call_in_chunks_and_token_by_token(pte: Path, gguf: Path) -> None:
+@pytest.mark.parametrize(("kernels", "limit"), [("ggml", 1e-3), ("own", 4e-3)])
+def test_prefill_in_one_call_in_chunks_and_token_by_token(
+    pte: Path, gguf: Path, kernels: str, limit: float
+) -> None:
     """The same predictions; exact agreement is for models without 8-bit activations.
 
     There a difference in the last bit of a sum can move an activation by one step of 1/127,
-    which changes some logits by tenths.
+    which changes some logits by tenths. ggml sums one token as it sums many; our kernels for one
+    and for many differ, and each may be 3e-3 from the exact result (tests/parity).
     """
     ids = torch.tensor([COUNTING + COUNTED])
     rows = []
-    with GGUFModule(pte, gguf, n_threads=2, cache_type="f32") as module:
+    with GGUFModule(pte, gguf, n_threads=2, cache_type="f32", kernels=kernels) as module:
         for chunk in (ids.shape[1], 8, 1):
             module.reset()
             parts = [
@@ -110,5 +114,5 @@ def test_prefill_in_one_call_in_chunks_and_token_by_token(pte: Path, gguf: Path)
     expected = rows[0].log_softmax(dim=-1)
     for other in rows[1:]:
         divergence = (expected.exp() * (expected - other.log_softmax(dim=-1))).sum(dim=-1)
-        assert divergence.mean() <= 1e-3
+        assert divergence.mean() <= limit
         assert torch.equal(other.argmax(dim=-1), rows[0].argmax(dim=-1))

@@ -24,7 +24,7 @@ def test_json(benchmark_llm: Program, tiny: Model) -> None:
     assert report["threads"] == 1
     assert report["context"] == 256
     assert report["cache_type"] == "f32"
-    assert report["flash_attention"] is False  # over an f32 cache
+    assert report["flash_attention"] is True
     assert report["vocab_size"] == SPEC.vocab
     assert report["tokens_per_call"] == 64
     assert report["warmed_up"] is True
