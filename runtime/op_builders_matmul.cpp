@@ -49,7 +49,12 @@ ggml_tensor* build_rope(OpContext& op) {
                   describe(*factors).c_str(), n_dims / 2))) {
     return nullptr;
   }
-  return ggml_rope_ext(op.ggml(), op.in(0), op.in(1), op.in(2), n_dims, mode, original_context,
+  // ggml reads a factor for each pair of a row, also of those that it does not rotate.
+  ggml_tensor* padded = op.in(2);
+  if (factors != nullptr && factors->ne[0] < x->ne[0] / 2) {
+    padded = ggml_pad(op.ggml(), padded, static_cast<int>(x->ne[0] / 2 - factors->ne[0]), 0, 0, 0);
+  }
+  return ggml_rope_ext(op.ggml(), op.in(0), op.in(1), padded, n_dims, mode, original_context,
                        op.param(params::rope::kFreqBase), op.param(params::rope::kFreqScale),
                        op.param(params::rope::kExtFactor), op.param(params::rope::kAttnFactor),
                        op.param(params::rope::kBetaFast), op.param(params::rope::kBetaSlow));
