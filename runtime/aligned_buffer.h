@@ -11,6 +11,11 @@ namespace executorch_ggml {
 // Named data is stored with this alignment; ggml asks for 32 bytes on the CPU.
 inline constexpr size_t kBufferAlignment = 64;
 
+// Rounded up to whole units of that alignment.
+inline size_t aligned_size(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 inline bool is_aligned(const void* data, size_t alignment) {
   return reinterpret_cast<uintptr_t>(data) % alignment == 0;
 }

@@ -32,10 +32,6 @@ ggml_type to_ggml(CacheType type) {
   return GGML_TYPE_F32;
 }
 
-size_t aligned(size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 int64_t round_up(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
 
 double gib(double bytes) { return bytes / (1024.0 * 1024.0 * 1024.0); }
@@ -140,8 +136,8 @@ Status KvCache::create(const State& state, const KvConfig& config, std::unique_p
   ggml_format_name(cache->v_, "%.48s.v", state.name.c_str());
   if (is_host) {
     // Rows that are never used take no memory and no time.
-    const size_t k_bytes = aligned(ggml_nbytes(cache->k_));
-    const size_t size = k_bytes + aligned(ggml_nbytes(cache->v_));
+    const size_t k_bytes = aligned_size(ggml_nbytes(cache->k_));
+    const size_t size = k_bytes + aligned_size(ggml_nbytes(cache->v_));
     if (!cache->pages_.allocate(size)) {
       return out_of_memory();
     }

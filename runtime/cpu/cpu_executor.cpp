@@ -12,12 +12,8 @@
 namespace executorch_ggml {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
 // A start of ggml's threads for every few nodes costs more than our kernels save.
 constexpr int kNodesPerGgmlRun = 8;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Scratch memory of a handle's plans, which run one at a time.
 class Scratch {
@@ -25,8 +21,8 @@ class Scratch {
   explicit Scratch(int n_threads) : n_threads_(static_cast<size_t>(n_threads)) {}
 
   Status reserve(size_t shared_bytes, size_t thread_bytes) {
-    shared_bytes_ = std::max(shared_bytes_, aligned(shared_bytes));
-    thread_bytes_ = std::max(thread_bytes_, aligned(thread_bytes));
+    shared_bytes_ = std::max(shared_bytes_, aligned_size(shared_bytes));
+    thread_bytes_ = std::max(thread_bytes_, aligned_size(thread_bytes));
     const size_t bytes = shared_bytes_ + n_threads_ * thread_bytes_;
     if (!buffer_.reserve(bytes)) {
       return make_error(StatusCode::OutOfMemory, "no memory for %zu bytes of scratch space", bytes);
@@ -182,17 +178,16 @@ class CpuExecution final : public Execution {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(std::shared_ptr<TaskPool> pool, std::shared_ptr<ThreadPool> ggml_threads,
-              std::unique_ptr<Executor> ggml, bool by_node)
-      : pool_(std::move(pool)),
-        ggml_threads_(std::move(ggml_threads)),
-        ggml_(std::move(ggml)),
-        by_node_(by_node),
-        scratch_(pool_->n_threads()) {}
+  CpuExecutor(std::shared_ptr<TaskPool> pool, bool by_node)
+      : pool_(std::move(pool)), by_node_(by_node), scratch_(pool_->n_threads()) {}
 
   Status prepare(const Plan& plan, std::unique_ptr<Execution>& out) override {
-    WorkList list(plan, cpu_kernels(), pool_->n_threads(), ggml_threads_, by_node_);
+    WorkList list(plan, cpu_kernels(), pool_->n_threads(), by_node_, ggml_threads_);
+    EG_RETURN_IF_ERROR(list.status());
     if (list.n_ggml_runs() * kNodesPerGgmlRun > ggml_graph_n_nodes(plan.graph)) {
+      if (ggml_ == nullptr) {
+        EG_RETURN_IF_ERROR(make_ggml_executor(pool_->n_threads(), ggml_));
+      }
       return ggml_->prepare(plan, out);
     }
     std::vector<std::unique_ptr<Work>> works = list.take_works();
@@ -207,9 +202,10 @@ class CpuExecutor final : public Executor {
 
  private:
   std::shared_ptr<TaskPool> pool_;
+  const bool by_node_;
+  // Made for the first graph that needs them: most leave ggml too little for threads.
   std::shared_ptr<ThreadPool> ggml_threads_;
   std::unique_ptr<Executor> ggml_;
-  const bool by_node_;
   Scratch scratch_;
 };
 
@@ -223,13 +219,7 @@ bool multiplies_unpacked(ggml_type type) {
 Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>& out) {
   std::shared_ptr<TaskPool> pool;
   EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, pool));
-  std::shared_ptr<ThreadPool> ggml_threads;
-  // Threads of ours compute what follows: ggml's must not hold the cores meanwhile.
-  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ThreadPool::Between::Sleep, ggml_threads));
-  std::unique_ptr<Executor> ggml;
-  EG_RETURN_IF_ERROR(make_ggml_executor(n_threads, ggml));
-  out = std::make_unique<CpuExecutor>(std::move(pool), std::move(ggml_threads), std::move(ggml),
-                                      by_node);
+  out = std::make_unique<CpuExecutor>(std::move(pool), by_node);
   return {};
 }
 

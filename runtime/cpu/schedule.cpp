@@ -51,7 +51,6 @@ std::vector<Step> schedule(std::span<const std::unique_ptr<Work>> works, int n_t
       step.n_tasks = 1;
     }
   }
-  // A window without works leaves no step empty: each was made for a work.
   return steps;
 }
 

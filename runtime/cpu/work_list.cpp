@@ -2,20 +2,18 @@
 
 #include <algorithm>
 
-#include "runtime/cpu/tensors.h"
+#include "runtime/aligned_buffer.h"
+#include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kPreparedPlaces = 4;
 
 constexpr auto kMakers = {
     make_matmul,     make_attention,  make_norm, make_rope, make_softmax,
     make_activation, make_arithmetic, make_rows, make_copy, make_host_call,
 };
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The tensor whose elements x holds in the same order.
 const ggml_tensor& reshaped_from(const ggml_tensor& x) {
@@ -24,6 +22,11 @@ const ggml_tensor& reshaped_from(const ggml_tensor& x) {
     t = t->src[0];
   }
   return *t;
+}
+
+// Of all rows of x, prepared for products.
+size_t prepared_bytes(const MatmulKernels& kernels, ActivationForm form, const ggml_tensor& x) {
+  return aligned_size(kernels.prepared_size(form, x.ne[0]) * static_cast<size_t>(row_count(x)));
 }
 
 // Memory of WorkMemory::shared is owned by this name.
@@ -44,7 +47,6 @@ GraphNodes::GraphNodes(ggml_cgraph* graph) {
     for (const ggml_tensor* source : node->src) {
       if (source != nullptr) {
         ++reads_[root_of(*source)];
-        ++reads_[source];
       }
     }
   }
@@ -63,23 +65,20 @@ bool GraphNodes::feeds_only_next(int i) const {
   if (reader >= size() || (node.flags & GGML_TENSOR_FLAG_OUTPUT) != 0 || node.view_src != nullptr) {
     return false;
   }
-  int reads = 0;
-  for (const ggml_tensor* source : at(reader).src) {
-    reads += source == &node ? 1 : 0;
-  }
-  // A root that is read itself counts twice above.
-  const auto found = reads_.find(&node);
-  return reads == 1 && found != reads_.end() && found->second == 2;
+  const auto& sources = at(reader).src;
+  const auto reads = reads_.find(&node);
+  return std::ranges::find(sources, &node) != std::end(sources) && reads != reads_.end() &&
+         reads->second == 1;
 }
 
-WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
-                   std::shared_ptr<ThreadPool> ggml_threads, bool by_node)
+WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads, bool by_node,
+                   std::shared_ptr<ThreadPool>& ggml_threads)
     : plan_(plan),
       nodes_(plan.graph),
       kernels_(kernels),
       n_threads_(n_threads),
-      ggml_threads_(std::move(ggml_threads)),
-      by_node_(by_node) {
+      by_node_(by_node),
+      ggml_threads_(ggml_threads) {
   for (const Rebindable& input : plan_.inputs) {
     rebound_.insert(input.root);
   }
@@ -88,7 +87,7 @@ WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
   }
   reserve_prepared();
   int left = -1;  // the first of the nodes that are left to ggml
-  for (int i = nodes_.next(-1); i < nodes_.size(); i = nodes_.next(i)) {
+  for (int i = nodes_.next(-1); status_.ok() && i < nodes_.size(); i = nodes_.next(i)) {
     const size_t before = works_.size();
     int last = -1;
     for (const auto& maker : kMakers) {
@@ -107,7 +106,7 @@ WorkList::WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
     }
     i = last;
   }
-  if (left >= 0) {
+  if (status_.ok() && left >= 0) {
     add_ggml_runs(works_.size(), left, nodes_.size() - 1);
   }
 }
@@ -145,7 +144,11 @@ void WorkList::add_ggml_runs(size_t before, int first, int last) {
   bool uses_threads = false;
   for (int i = first; i <= last; i = by_node_ ? nodes_.next(i) : last + 1) {
     const int end = by_node_ ? i : last;
-    std::unique_ptr<Work> run = make_ggml_run(nodes_, i, end, n_threads_, ggml_threads_);
+    std::unique_ptr<Work> run;
+    status_ = make_ggml_run(nodes_, i, end, n_threads_, ggml_threads_, run);
+    if (!status_.ok()) {
+      return;
+    }
     for (int k = i; k <= end; ++k) {
       const ggml_tensor& node = nodes_.at(k);
       if (is_view(node)) {
@@ -172,42 +175,6 @@ void WorkList::add_help(std::unique_ptr<Work> work, int node, const char* name,
   work->writes.push_back(writes);
   works_.push_back(std::move(work));
 }
-
-// Activations, prepared for products.
-namespace {
-
-class PrepareWork final : public Work {
- public:
-  PrepareWork(const MatmulKernels& kernels, ActivationForm form, const ggml_tensor& x,
-              size_t offset)
-      : kernels_(kernels),
-        form_(form),
-        x_(x),
-        offset_(offset),
-        row_bytes_(kernels.prepared_size(form, x.ne[0])) {}
-
-  void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t rows = row_count(x_);
-    const int64_t end = rows * (task + 1) / n_tasks;
-    for (int64_t row = rows * task / n_tasks; row < end; ++row) {
-      kernels_.prepare(form_, f32_row(x_, row_at(x_, row)), x_.ne[0],
-                       memory.shared + offset_ + static_cast<size_t>(row) * row_bytes_);
-    }
-  }
-
- private:
-  const MatmulKernels& kernels_;
-  const ActivationForm form_;
-  const ggml_tensor& x_;
-  const size_t offset_;
-  const size_t row_bytes_;
-};
-
-size_t prepared_bytes(const MatmulKernels& kernels, ActivationForm form, const ggml_tensor& x) {
-  return aligned(kernels.prepared_size(form, x.ne[0]) * static_cast<size_t>(row_count(x)));
-}
-
-}  // namespace
 
 void WorkList::reserve_prepared() {
   if (kernels_.matmul == nullptr) {
@@ -240,9 +207,16 @@ MemoryRange WorkList::prepared(int node, ActivationForm form) {
   const MemoryRange range = {&kShared, offset, offset + prepared_bytes(*kernels_.matmul, form, x)};
   places_[next_place_] = {source.ne[0] == x.ne[0] ? &source : &x, form, range};
   next_place_ = (next_place_ + 1) % kPreparedPlaces;
-  auto work = std::make_unique<PrepareWork>(*kernels_.matmul, form, x, offset);
-  work->n_tasks = share_out(row_count(x), x.ne[0], 16384);
-  work->elements = ggml_nelements(&x);
+  const MatmulKernels& kernels = *kernels_.matmul;
+  const auto prepare = [&kernels, form, &x, offset](int64_t first, int64_t end,
+                                                    const WorkMemory& memory) {
+    const size_t row_bytes = kernels.prepared_size(form, x.ne[0]);
+    for (int64_t row = first; row < end; ++row) {
+      kernels.prepare(form, f32_row(x, row_at(x, row)), x.ne[0],
+                      memory.shared + offset + static_cast<size_t>(row) * row_bytes);
+    }
+  };
+  std::unique_ptr<Work> work = make_range_work(*this, row_count(x), x.ne[0], prepare);
   work->reads.push_back(this->range(x));
   add_help(std::move(work), node, "PREPARE", range);
   return range;
@@ -259,7 +233,7 @@ MemoryRange WorkList::rope_table(int node) {
   const auto n_dims = static_cast<size_t>(rope.op_params[1]);
   const size_t bytes = static_cast<size_t>(rope.src[1]->ne[0]) * n_dims * sizeof(float);
   const MemoryRange range = {&kShared, shared_bytes_, shared_bytes_ + bytes};
-  shared_bytes_ += aligned(bytes);
+  shared_bytes_ += aligned_size(bytes);
   std::unique_ptr<Work> work = make_rope_table(rope, range.begin);
   work->n_tasks = share_out(rope.src[1]->ne[0], rope.op_params[1], 1024);
   work->elements = rope.src[1]->ne[0] * rope.op_params[1];

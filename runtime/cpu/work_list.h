@@ -13,6 +13,7 @@
 #include "runtime/kernels/matmul_kernels.h"
 #include "runtime/kernels/row_kernels.h"
 #include "runtime/plan.h"
+#include "runtime/status.h"
 
 namespace executorch_ggml {
 
@@ -41,16 +42,19 @@ class GraphNodes {
 
  private:
   std::vector<ggml_tensor*> nodes_;
-  std::map<const ggml_tensor*, int> reads_;  // of a result and its views
+  std::map<const ggml_tensor*, int> reads_;  // of a root, itself or through views
 };
 
 // Makes the works of one plan. What no kernel of ours computes is left to ggml.
 class WorkList {
  public:
-  // `by_node`: what is left to ggml is a work for each node.
-  WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads,
-           std::shared_ptr<ThreadPool> ggml_threads, bool by_node);
+  // `by_node`: what is left to ggml is a work for each node. `ggml_threads` is filled when a
+  // work first needs them.
+  WorkList(const Plan& plan, const CpuKernels& kernels, int n_threads, bool by_node,
+           std::shared_ptr<ThreadPool>& ggml_threads);
 
+  // Whether all works could be made.
+  const Status& status() const { return status_; }
   std::vector<std::unique_ptr<Work>> take_works() { return std::move(works_); }
   size_t shared_bytes() const { return shared_bytes_; }
   // Runs of nodes that are left to ggml and use all of its threads.
@@ -82,8 +86,9 @@ class WorkList {
   const GraphNodes nodes_;
   const CpuKernels kernels_;
   const int n_threads_;
-  std::shared_ptr<ThreadPool> ggml_threads_;
   const bool by_node_;
+  std::shared_ptr<ThreadPool>& ggml_threads_;
+  Status status_;
   std::vector<std::unique_ptr<Work>> works_;
   std::set<const ggml_tensor*> rebound_;  // roots that are bound anew for each call
   size_t shared_bytes_ = 0;
@@ -117,8 +122,9 @@ int make_host_call(WorkList& list, int i);   // CUSTOM: kernels of ours that are
 // the positions.
 std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset);
 
-// Nodes [first, last] of the graph, run by ggml; is_small where its threads are not worth it.
-std::unique_ptr<Work> make_ggml_run(const GraphNodes& nodes, int first, int last, int n_threads,
-                                    std::shared_ptr<ThreadPool> threads);
+// Nodes [first, last] of the graph, run by ggml; is_small where its threads are not worth it, else
+// `threads` is filled if it is empty.
+Status make_ggml_run(const GraphNodes& nodes, int first, int last, int n_threads,
+                     std::shared_ptr<ThreadPool>& threads, std::unique_ptr<Work>& out);
 
 }  // namespace executorch_ggml

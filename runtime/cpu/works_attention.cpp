@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/cpu/tensors.h"
-#include "runtime/cpu/work_list.h"
+#include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
 namespace {
@@ -176,33 +175,6 @@ class RopeTableWork final : public Work {
   float kept_dims_[2] = {0, 0};
 };
 
-class RopeWork final : public Work {
- public:
-  RopeWork(const RowKernels& kernels, const ggml_tensor& node, size_t table)
-      : kernels_(kernels), p_(node), node_(node), x_(*node.src[0]), table_(table) {
-    elements = 2 * ggml_nelements(&node);
-  }
-
-  void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t rows = row_count(node_);
-    const int64_t end = rows * (task + 1) / n_tasks;
-    const auto* const table = reinterpret_cast<const float*>(memory.shared + table_);
-    for (int64_t row = rows * task / n_tasks; row < end; ++row) {
-      const RowAt at = row_at(node_, row);
-      const float* const cosines = table + at.i2 * p_.n_dims;
-      kernels_.rope(f32_row(x_, at), cosines, cosines + p_.n_dims / 2, p_.n_dims, node_.ne[0],
-                    p_.mode == GGML_ROPE_TYPE_NEOX, f32_row(node_, at));
-    }
-  }
-
- private:
-  const RowKernels& kernels_;
-  const RopeParams p_;
-  const ggml_tensor& node_;
-  const ggml_tensor& x_;
-  const size_t table_;
-};
-
 }  // namespace
 
 std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset) {
@@ -222,9 +194,14 @@ int make_rope(WorkList& list, int i) {
     return -1;
   }
   const MemoryRange table = list.rope_table(i);
-  auto work = std::make_unique<RopeWork>(*list.kernels().rows, node, table.begin);
-  work->n_tasks = list.share_out(row_count(node), node.ne[0], 16384);
-  list.add(std::move(work), i, {&x});
+  const RowKernels& kernels = *list.kernels().rows;
+  add_rows(list, i, node, {&x},
+           [&kernels, &x, &node, p, offset = table.begin](const RowAt& at, const WorkMemory& m) {
+             const auto* const cosines =
+                 reinterpret_cast<const float*>(m.shared + offset) + at.i2 * p.n_dims;
+             kernels.rope(f32_row(x, at), cosines, cosines + p.n_dims / 2, p.n_dims, node.ne[0],
+                          p.mode == GGML_ROPE_TYPE_NEOX, f32_row(node, at));
+           });
   list.reads_shared(table);
   return i;
 }

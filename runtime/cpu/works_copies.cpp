@@ -3,37 +3,10 @@
 #include <cstring>
 
 #include "ggml-cpu.h"
-#include "runtime/cpu/tensors.h"
-#include "runtime/cpu/work_list.h"
+#include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
 namespace {
-
-constexpr int64_t kTaskElements = 16384;
-
-// Which of its rows a work is to run: `run(first, end)`.
-template <typename Run>
-class RangeWork final : public Work {
- public:
-  RangeWork(int64_t rows, Run run) : rows_(rows), run_(std::move(run)) {}
-
-  void run(uint32_t task, const WorkMemory&) override {
-    run_(rows_ * task / n_tasks, rows_ * (task + 1) / n_tasks);
-  }
-
- private:
-  const int64_t rows_;
-  const Run run_;
-};
-
-template <typename Run>
-void add_range(WorkList& list, int node, int64_t rows, int64_t per_row,
-               std::initializer_list<const ggml_tensor*> reads, Run run) {
-  auto work = std::make_unique<RangeWork<Run>>(rows, std::move(run));
-  work->n_tasks = list.share_out(rows, per_row, kTaskElements);
-  work->elements = rows * per_row;
-  list.add(std::move(work), node, reads);
-}
 
 int64_t id_at(const ggml_tensor& ids, const RowAt& at) {
   const char* const place = static_cast<const char*>(ids.data) +
@@ -58,21 +31,18 @@ int make_set_rows(WorkList& list, int i) {
   }
   const RowKernels& kernels = *list.kernels().rows;
   const int64_t n = values.ne[0];
-  add_range(list, i, row_count(values), n, {&values, &ids},
-            [&kernels, &node, &values, &ids, from_float, n](int64_t first, int64_t end) {
-              for (int64_t row = first; row < end; ++row) {
-                const RowAt at = row_at(values, row);
-                const float* const source = f32_row(values, at);
-                char* const target = row_data(node, {id_at(ids, at), at.i2, at.i3});
-                if (node.type == GGML_TYPE_F32) {
-                  std::memcpy(target, source, static_cast<size_t>(n) * sizeof(float));
-                } else if (node.type == GGML_TYPE_F16) {
-                  kernels.to_f16(source, n, reinterpret_cast<ggml_fp16_t*>(target));
-                } else {
-                  from_float(source, target, n);
-                }
-              }
-            });
+  add_rows(list, i, values, {&values, &ids},
+           [&kernels, &node, &values, &ids, from_float, n](const RowAt& at, const WorkMemory&) {
+             const float* const source = f32_row(values, at);
+             char* const target = row_data(node, {id_at(ids, at), at.i2, at.i3});
+             if (node.type == GGML_TYPE_F32) {
+               std::memcpy(target, source, static_cast<size_t>(n) * sizeof(float));
+             } else if (node.type == GGML_TYPE_F16) {
+               kernels.to_f16(source, n, reinterpret_cast<ggml_fp16_t*>(target));
+             } else {
+               from_float(source, target, n);
+             }
+           });
   return i;
 }
 
@@ -87,18 +57,15 @@ int make_get_rows(WorkList& list, int i) {
     return -1;
   }
   const int64_t n = node.ne[0];
-  add_range(list, i, row_count(node), n, {&table, &ids},
-            [&node, &table, &ids, to_float, n](int64_t first, int64_t end) {
-              for (int64_t row = first; row < end; ++row) {
-                const RowAt at = row_at(node, row);
-                const char* const source = row_data(table, {id_at(ids, at), at.i2, at.i3});
-                if (table.type == GGML_TYPE_F32) {
-                  std::memcpy(f32_row(node, at), source, static_cast<size_t>(n) * sizeof(float));
-                } else {
-                  to_float(source, f32_row(node, at), n);
-                }
-              }
-            });
+  add_rows(list, i, node, {&table, &ids},
+           [&node, &table, &ids, to_float, n](const RowAt& at, const WorkMemory&) {
+             const char* const source = row_data(table, {id_at(ids, at), at.i2, at.i3});
+             if (table.type == GGML_TYPE_F32) {
+               std::memcpy(f32_row(node, at), source, static_cast<size_t>(n) * sizeof(float));
+             } else {
+               to_float(source, f32_row(node, at), n);
+             }
+           });
   return i;
 }
 
@@ -143,7 +110,7 @@ int make_copy(WorkList& list, int i) {
       }
     }
   };
-  add_range(list, i, row_count(node), n, {&x}, [&node, &x, copy_row](int64_t first, int64_t end) {
+  const auto copy_rows = [&node, &x, copy_row](int64_t first, int64_t end, const WorkMemory&) {
     // Rows may be as short as a pixel: where they are is found once for all along axis 1.
     for (int64_t row = first; row < end;) {
       const RowAt at = row_at(node, row);
@@ -154,7 +121,8 @@ int make_copy(WorkList& list, int i) {
         copy_row(source, target);
       }
     }
-  });
+  };
+  list.add(make_range_work(list, row_count(node), n, copy_rows), i, {&x});
   return i;
 }
 

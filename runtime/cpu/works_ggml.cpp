@@ -17,9 +17,7 @@ constexpr int64_t kWorthThreads = 65536;
 
 class GgmlRun final : public Work {
  public:
-  GgmlRun(const GraphNodes& nodes, int first, int last, int n_threads,
-          std::shared_ptr<ThreadPool> threads)
-      : threads_(std::move(threads)) {
+  GgmlRun(const GraphNodes& nodes, int first, int last, int n_threads) {
     const auto n = static_cast<size_t>(last - first + 1);
     context_.reset(ggml_init({.mem_size = ggml_graph_overhead_custom(n, /*grads=*/false),
                               .mem_buffer = nullptr,
@@ -37,16 +35,20 @@ class GgmlRun final : public Work {
       }
     }
     is_small = elements < kWorthThreads || n_threads == 1;
-    plan_ = is_small ? ggml_graph_plan(graph_, 1, nullptr)
-                     : ggml_graph_plan(graph_, n_threads, threads_->ggml());
+    plan_ = ggml_graph_plan(graph_, is_small ? 1 : n_threads, /*threadpool=*/nullptr);
     thread_bytes = plan_.work_size;
+  }
+
+  void use(std::shared_ptr<ThreadPool> threads) {
+    threads_ = std::move(threads);
+    plan_.threadpool = threads_->ggml();
   }
 
   void run(uint32_t, const WorkMemory& memory) override {
     plan_.work_data = reinterpret_cast<uint8_t*>(memory.thread);
     const AmxTileScope tiles;
     // Without a callback that stops it ggml has nothing to report.
-    if (is_small) {
+    if (threads_ == nullptr) {
       ggml_graph_compute(graph_, &plan_);
     } else {
       const ThreadPool::Lease lease(*threads_);
@@ -101,9 +103,18 @@ int make_host_call(WorkList& list, int i) {
   return i;
 }
 
-std::unique_ptr<Work> make_ggml_run(const GraphNodes& nodes, int first, int last, int n_threads,
-                                    std::shared_ptr<ThreadPool> threads) {
-  return std::make_unique<GgmlRun>(nodes, first, last, n_threads, std::move(threads));
+Status make_ggml_run(const GraphNodes& nodes, int first, int last, int n_threads,
+                     std::shared_ptr<ThreadPool>& threads, std::unique_ptr<Work>& out) {
+  auto run = std::make_unique<GgmlRun>(nodes, first, last, n_threads);
+  if (!run->is_small) {
+    if (threads == nullptr) {
+      // Threads of ours compute what follows: ggml's must not hold the cores meanwhile.
+      EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ThreadPool::Between::Sleep, threads));
+    }
+    run->use(threads);
+  }
+  out = std::move(run);
+  return {};
 }
 
 }  // namespace executorch_ggml

@@ -45,9 +45,8 @@ class MatmulWork final : public Work {
     share_rows(n_threads);
     const int64_t element_bytes =
         kernel_.form == ActivationForm::Q8 ? kReadOfQ8 : int64_t{sizeof(float)};
-    const int64_t fit = kBlockBytes / (w_.ne[0] * element_bytes);
-    const int64_t n_blocks =
-        (tokens_ + std::max(fit, kLeastBlock) - 1) / std::max(fit, kLeastBlock);
+    const int64_t most = std::max(kBlockBytes / (w_.ne[0] * element_bytes), kLeastBlock);
+    const int64_t n_blocks = (tokens_ + most - 1) / most;
     block_tokens_ = (tokens_ + n_blocks - 1) / n_blocks;
     n_tasks = static_cast<uint32_t>(n_shares() * n_blocks * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);

@@ -1,45 +1,10 @@
 // What is computed row by row: norms, softmax, activations, sums and products of elements.
-#include <vector>
+#include <utility>
 
-#include "runtime/cpu/tensors.h"
-#include "runtime/cpu/work_list.h"
+#include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
 namespace {
-
-constexpr int64_t kTaskElements = 16384;
-
-// Runs `Compute(row)` for every row of a result.
-template <typename Compute>
-class RowWork final : public Work {
- public:
-  RowWork(const ggml_tensor& result, Compute compute)
-      : result_(result), compute_(std::move(compute)) {
-    elements = ggml_nelements(&result);
-  }
-
-  void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t rows = row_count(result_);
-    const int64_t end = rows * (task + 1) / n_tasks;
-    for (int64_t row = rows * task / n_tasks; row < end; ++row) {
-      compute_(row_at(result_, row), memory);
-    }
-  }
-
- private:
-  const ggml_tensor& result_;
-  const Compute compute_;
-};
-
-template <typename Compute>
-void add_rows(WorkList& list, int node, std::initializer_list<const ggml_tensor*> reads,
-              Compute compute, size_t thread_bytes = 0) {
-  const ggml_tensor& result = list.nodes().at(node);
-  auto work = std::make_unique<RowWork<Compute>>(result, std::move(compute));
-  work->n_tasks = list.share_out(row_count(result), result.ne[0], kTaskElements);
-  work->thread_bytes = thread_bytes;
-  list.add(std::move(work), node, reads);
-}
 
 bool is_row_vector(const ggml_tensor& t, int64_t n) {
   return has_f32_rows(t) && t.ne[0] == n && row_count(t) == 1;
@@ -49,6 +14,14 @@ bool is_row_vector(const ggml_tensor& t, int64_t n) {
 bool repeats_to(const ggml_tensor& b, const ggml_tensor& a) {
   return b.ne[0] == a.ne[0] && a.ne[1] % b.ne[1] == 0 && a.ne[2] % b.ne[2] == 0 &&
          a.ne[3] % b.ne[3] == 0;
+}
+
+// Whether a row of `result` may be written as soon as the same row of x was read.
+bool keeps_rows_apart(const WorkList& list, const ggml_tensor& x, const ggml_tensor& result) {
+  const MemoryRange read = list.range(x);
+  const MemoryRange written = list.range(result);
+  return !read.overlaps(written) ||
+         (read.begin == written.begin && ggml_are_same_stride(&x, &result));
 }
 
 }  // namespace
@@ -65,9 +38,10 @@ int make_norm(WorkList& list, int i) {
   const float eps = float_param(norm, 0);
   const int64_t n = norm.ne[0];
   if (norm.op == GGML_OP_NORM) {
-    add_rows(list, i, {&x}, [&kernels, &x, &norm, eps, n](const RowAt& at, const WorkMemory&) {
-      kernels.layer_norm(f32_row(x, at), eps, n, f32_row(norm, at));
-    });
+    add_rows(list, i, norm, {&x},
+             [&kernels, &x, &norm, eps, n](const RowAt& at, const WorkMemory&) {
+               kernels.layer_norm(f32_row(x, at), eps, n, f32_row(norm, at));
+             });
     return i;
   }
   const ggml_tensor* weight = nullptr;
@@ -77,13 +51,13 @@ int make_norm(WorkList& list, int i) {
     const bool scales = product.op == GGML_OP_MUL && has_f32_rows(product);
     const ggml_tensor* other = product.src[0] == &norm ? product.src[1] : product.src[0];
     if (scales && is_row_vector(*other, n) && ggml_are_same_shape(&product, &norm) &&
-        !list.range(*other).overlaps(list.range(product))) {
+        !list.range(*other).overlaps(list.range(product)) && keeps_rows_apart(list, x, product)) {
       weight = other;
       last = reader;
     }
   }
   const ggml_tensor& result = nodes.at(last);
-  add_rows(list, last, {&x, weight},
+  add_rows(list, last, result, {&x, weight},
            [&kernels, &x, &result, weight, eps, n](const RowAt& at, const WorkMemory&) {
              const float* w = weight == nullptr ? nullptr : static_cast<const float*>(weight->data);
              kernels.rms_norm(f32_row(x, at), w, eps, n, f32_row(result, at));
@@ -108,7 +82,7 @@ int make_softmax(WorkList& list, int i) {
   const int64_t n = node.ne[0];
   const bool widens = mask != nullptr && mask->type == GGML_TYPE_F16;
   add_rows(
-      list, i, {&x, mask},
+      list, i, node, {&x, mask},
       [&kernels, &x, &node, mask, scale, n, widens](const RowAt& at, const WorkMemory& memory) {
         const float* row = nullptr;
         if (widens) {
@@ -148,7 +122,7 @@ int make_activation(WorkList& list, int i) {
       default:
         return -1;
     }
-    add_rows(list, i, {&x}, [&x, &node, run, n](const RowAt& at, const WorkMemory&) {
+    add_rows(list, i, node, {&x}, [&x, &node, run, n](const RowAt& at, const WorkMemory&) {
       run(f32_row(x, at), n, f32_row(node, at));
     });
     return i;
@@ -170,14 +144,15 @@ int make_activation(WorkList& list, int i) {
     return -1;
   }
   const bool swapped = node.op_params[1] != 0;
-  add_rows(list, i, {&x, up}, [&x, &node, up, swapped, run, n](const RowAt& at, const WorkMemory&) {
-    const float* gate = f32_row(x, at);
-    const float* value = up == nullptr ? gate + n : f32_row(*up, at);
-    if (up == nullptr && swapped) {
-      std::swap(gate, value);
-    }
-    run(gate, value, n, f32_row(node, at));
-  });
+  add_rows(list, i, node, {&x, up},
+           [&x, &node, up, swapped, run, n](const RowAt& at, const WorkMemory&) {
+             const float* gate = f32_row(x, at);
+             const float* value = up == nullptr ? gate + n : f32_row(*up, at);
+             if (up == nullptr && swapped) {
+               std::swap(gate, value);
+             }
+             run(gate, value, n, f32_row(node, at));
+           });
   return i;
 }
 
@@ -189,7 +164,7 @@ int make_arithmetic(WorkList& list, int i) {
     const ggml_tensor& x = *node.src[0];
     const float factor = float_param(node, 0);
     const float offset = float_param(node, 1);
-    add_rows(list, i, {&x},
+    add_rows(list, i, node, {&x},
              [&kernels, &x, &node, factor, offset, n](const RowAt& at, const WorkMemory&) {
                kernels.scale(f32_row(x, at), factor, offset, n, f32_row(node, at));
              });
@@ -207,7 +182,7 @@ int make_arithmetic(WorkList& list, int i) {
     return -1;
   }
   const auto run = node.op == GGML_OP_ADD ? kernels.add : kernels.mul;
-  add_rows(list, i, {&a, &b}, [&a, &b, &node, run, n](const RowAt& at, const WorkMemory&) {
+  add_rows(list, i, node, {&a, &b}, [&a, &b, &node, run, n](const RowAt& at, const WorkMemory&) {
     run(f32_row(a, at), f32_row(b, at), n, f32_row(node, at));
   });
   return i;

@@ -325,12 +325,10 @@ EG_INLINE void packed_nibbles(__m512i stored, __m512i q[2]) {
   q[1] = nibbles(_mm512_shuffle_i64x2(stored, stored, 0xF5), shifts);
 }
 
-struct Q4_K {
+// Superblocks of eight blocks with scales and minima of 6 bits.
+struct PackedScales {
   static constexpr int kGroups = 2;
-  static constexpr size_t kBytes = 144;
-  static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr int kOffset = 0;
-  static constexpr bool kQuads = true;
   static constexpr bool kSplit = false;
   static constexpr int kMin = -1;
 
@@ -339,6 +337,13 @@ struct Q4_K {
   static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
     return spread_packed(scales, group);
   }
+};
+
+struct Q4_K : PackedScales {
+  static constexpr size_t kBytes = 144;
+  static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
+  static constexpr bool kQuads = true;
+
   static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[2][2],
                                     __m512 minima[2]) {
     quad_packed_scales(p, scales, minima);
@@ -348,20 +353,11 @@ struct Q4_K {
   }
 };
 
-struct Q5_K {
-  static constexpr int kGroups = 2;
+struct Q5_K : PackedScales {
   static constexpr size_t kBytes = 176;
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
-  static constexpr int kOffset = 0;
   static constexpr bool kQuads = false;
-  static constexpr bool kSplit = false;
-  static constexpr int kMin = -1;
 
-  static EG_INLINE __m512 scales(const uint8_t* p) { return packed_scales(p); }
-  static EG_INLINE __m512 activations(const Group& x) { return _mm512_load_ps(x.block->scale); }
-  static EG_INLINE __m512 spread(__m512 scales, int group, int /*half*/) {
-    return spread_packed(scales, group);
-  }
   static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
     packed_nibbles(load(p + 48 + 64 * group), q);
     // Block by block a bit of each byte, which turns to the fifth.

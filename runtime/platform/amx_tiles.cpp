@@ -11,17 +11,22 @@
 namespace executorch_ggml {
 namespace {
 
-// Whether the processor has tiles and the system keeps their state.
-bool find_tiles() {
+// What CPUID answers; zeros where it has no such leaf.
+struct Cpuid {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
+
+  explicit Cpuid(unsigned leaf) { __get_cpuid_count(leaf, 0, &a, &b, &c, &d); }
+};
+
+// Whether the processor has tiles and the system keeps their state.
+bool find_tiles() {
   constexpr unsigned kOsXsave = 1U << 27;
   constexpr unsigned kAmxTile = 1U << 24;
   constexpr unsigned kTileState = 3U << 17;  // configuration and data, in XCR0
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0 ||
-      __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxTile) == 0) {
+  if ((Cpuid(1).c & kOsXsave) == 0 || (Cpuid(7).d & kAmxTile) == 0) {
     return false;
   }
   unsigned low = 0;
@@ -36,14 +41,10 @@ bool has_tiles() {
 }
 
 bool find_bf16_tiles() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
   constexpr unsigned kAmxBf16 = 1U << 22;
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
-  return has_tiles() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 &&
+  return has_tiles() && (Cpuid(7).d & kAmxBf16) != 0 &&
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
