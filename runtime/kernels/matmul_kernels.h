@@ -16,7 +16,7 @@ namespace executorch_ggml {
 enum class ActivationForm : uint8_t {
   F32,  // as they are
   Q8,   // int8 with a scale for every 32 (scale = largest magnitude / 127); for many tokens a
-        // kernel may read what is nearer to them
+        // kernel may instead read both these and the weights rounded to BF16, which is nearer
 };
 
 // y[token * y_stride + row] = dot(weight row, token's activations) + bias[row]

@@ -1,8 +1,8 @@
 // The set for AMX: tiles multiply quantised weights by many tokens; all else is AVX-512.
 //
 // The tiles' products of int8 would have to be scaled block by block, outside them. Those of BF16
-// add up whole rows. A weight is taken as the sum of two BF16 numbers, which is as good as 16 bits
-// of it; activations are rounded to one, which is far nearer to them than Q8.
+// add up whole rows. Weights and activations are rounded to BF16 for it, by 2^-8 of each at most:
+// less than what weights have lost to their own type and than what Q8 takes from activations.
 #if defined(__x86_64__)
 #include "runtime/kernels/matmul_kernels_avx512.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
@@ -95,24 +95,21 @@ constexpr int kPanels = 2;     // side by side
 // Two elements of each of 16 rows.
 using Pairs = uint16_t[16][2];
 
-// 32 elements of two panels, each weight as the sum of two BF16 numbers.
+// 32 elements of two panels.
 struct alignas(64) WeightStep {
-  Pairs high[kPanels][16];
-  Pairs low[kPanels][16];
+  Pairs panels[kPanels][16];
 };
 
-// The bits of a number's upper half, rounded, and beneath them some others.
-EG_INLINE __m512i rounded(__m512 v) {
-  return _mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000));
-}
-
-EG_INLINE __m512i pairs(__m512i first, __m512i second) {
-  return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(first, 16), second);
+EG_INLINE __m512i pairs(__m512 first, __m512 second) {
+  const __m512i half = _mm512_set1_epi32(0x8000);  // rounds the upper halves of the bits
+  const __m512i low = _mm512_add_epi32(_mm512_castps_si512(first), half);
+  const __m512i high = _mm512_add_epi32(_mm512_castps_si512(second), half);
+  return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(low, 16), high);
 }
 
 // The elements `kFirst` and the next of four of each row.
-template <int kMin, int kFirst>
-EG_INLINE void split_weights(__m512i q, __m512 scale, __m512 min, Pairs& high, Pairs& low) {
+template <int kMin, unsigned kFirst>
+EG_INLINE __m512i weights(__m512i q, __m512 scale, __m512 min) {
   const auto weight = [&](unsigned at) __attribute__((always_inline)) {
     const __m512i n = _mm512_srai_epi32(_mm512_slli_epi32(q, 24 - 8 * at), 24);
     const __m512 v = _mm512_cvtepi32_ps(n);
@@ -120,21 +117,12 @@ EG_INLINE void split_weights(__m512i q, __m512 scale, __m512 min, Pairs& high, P
            : kMin < 0 ? _mm512_fmsub_ps(v, scale, min)
                       : _mm512_mul_ps(v, scale);
   };
-  const __m512i upper = _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000));
-  const auto rest = [&](__m512 v, __m512i bits) __attribute__((always_inline)) {
-    return rounded(_mm512_sub_ps(v, _mm512_castsi512_ps(_mm512_and_si512(bits, upper))));
-  };
-  const __m512 first = weight(kFirst);
-  const __m512 second = weight(kFirst + 1);
-  const __m512i first_bits = rounded(first);
-  const __m512i second_bits = rounded(second);
-  _mm512_store_si512(high, pairs(first_bits, second_bits));
-  _mm512_store_si512(low, pairs(rest(first, first_bits), rest(second, second_bits)));
+  return pairs(weight(kFirst), weight(kFirst + 1));
 }
 
 // A group of a panel that decode_q8 has decoded.
 template <int kMin, bool kSplit>
-EG_INLINE void split_group(const PanelGroup& from, int panel, WeightStep* to) {
+EG_INLINE void round_group(const PanelGroup& from, int panel, WeightStep* to) {
   for (int b = 0; b < kGroupBlocks; ++b) {
     const __m512 min = _mm512_load_ps(from.min[b]);
     for (int half = 0; half < 2; ++half) {
@@ -142,9 +130,9 @@ EG_INLINE void split_group(const PanelGroup& from, int panel, WeightStep* to) {
 #pragma GCC unroll 4
       for (int c = 0; c < 4; ++c) {
         const __m512i q = _mm512_load_si512(from.q[16 * half + 4 * b + c]);
-        const int at = 8 * half + 2 * c;
-        split_weights<kMin, 0>(q, scale, min, to[b].high[panel][at], to[b].low[panel][at]);
-        split_weights<kMin, 2>(q, scale, min, to[b].high[panel][at + 1], to[b].low[panel][at + 1]);
+        Pairs* const at = to[b].panels[panel] + 8 * half + 2 * c;
+        _mm512_store_si512(at[0], weights<kMin, 0>(q, scale, min));
+        _mm512_store_si512(at[1], weights<kMin, 2>(q, scale, min));
       }
     }
   }
@@ -172,24 +160,16 @@ void amx_tile(const MatmulTask& t, int64_t row, int64_t token, int64_t from, int
   clear_tile<3>();
   for (int64_t s = 0; s < n / kStep; ++s) {
     const uint16_t* const a = x + s * kStep;
-    const auto both_panels = [&](const Pairs(*of_panels)[16]) __attribute__((always_inline)) {
-      load_tile<6>(of_panels[0], 64);
-      add_product<0, 4, 6>();
-      if constexpr (kTiles > 1) {
-        add_product<1, 5, 6>();
-      }
-      load_tile<7>(of_panels[1], 64);
-      add_product<2, 4, 7>();
-      if constexpr (kTiles > 1) {
-        add_product<3, 5, 7>();
-      }
-    };
     load_tile<4>(a, stride);
+    load_tile<6>(w[s].panels[0], 64);
+    add_product<0, 4, 6>();
+    load_tile<7>(w[s].panels[1], 64);
+    add_product<2, 4, 7>();
     if constexpr (kTiles > 1) {
       load_tile<5>(reinterpret_cast<const char*>(a) + kTileRows * stride, stride);
+      add_product<1, 5, 6>();
+      add_product<3, 5, 7>();
     }
-    both_panels(w[s].high);
-    both_panels(w[s].low);
   }
   alignas(64) float sums[kPanels][2 * size_t{kTileRows}][size_t{kPanelRows}];
   store_tile_to<0>(sums[0]);
@@ -219,7 +199,7 @@ struct AmxProduct {
     for (int panel = 0; panel < kPanels; ++panel) {
       decode_q8<Type, 0>(part, row + panel * kPanelRows, first, n);
       for (int64_t g = 0; g < n_groups(n); ++g) {
-        split_group<Type::kMin, Type::kSplit>(scratch->panel[g], panel,
+        round_group<Type::kMin, Type::kSplit>(scratch->panel[g], panel,
                                               scratch->steps + g * kGroupBlocks);
       }
     }

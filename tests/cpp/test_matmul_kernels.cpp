@@ -26,6 +26,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kUntouched = 4711.0F;
 constexpr int64_t kBlock = 32;  // activations that share a scale
+// From so many tokens on, tiles of BF16 multiply quantized weights where a machine has them.
+constexpr int64_t kRoundingTokens = 64;
 
 constexpr ggml_type kTypes[] = {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
                                 GGML_TYPE_Q5_1, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
@@ -236,8 +238,44 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
     return run(unit, x);
   }
 
+  // The weights that a product of so many tokens reads: the products with unit vectors.
+  std::vector<float> weights_read(const Weights& w, int64_t n_tokens) const {
+    std::vector<float> values(w.values.size());
+    for (int64_t first = 0; first < w.k; first += n_tokens) {
+      std::vector<float> units(static_cast<size_t>(n_tokens * w.k));
+      const int64_t n = std::min(n_tokens, w.k - first);
+      for (int64_t i = 0; i < n; ++i) {
+        units[static_cast<size_t>(i * w.k + first + i)] = 1.0F;
+      }
+      const std::vector<float> found = run(w, prepared(units, w.k));
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t row = 0; row < w.n_rows; ++row) {
+          values[static_cast<size_t>(row * w.k + first + i)] =
+              found[static_cast<size_t>(i * w.n_rows + row)];
+        }
+      }
+    }
+    return values;
+  }
+
+  // Whether weights are rounded to BF16 for so many tokens.
+  bool rounds_weights(int64_t n_tokens) const {
+    return n_tokens >= kRoundingTokens && std::string(kernels_->isa) == "amx" &&
+           kernel_.form == ActivationForm::Q8;
+  }
+
+  // Against weights as a product of so many tokens reads them.
   void expect_products(const Weights& w, const std::vector<float>& x,
                        const std::vector<float>& found, const Options& o, double tolerance) const {
+    const int64_t n_tokens = static_cast<int64_t>(x.size()) / w.k;
+    const std::vector<float> values =
+        rounds_weights(n_tokens) ? weights_read(w, kRoundingTokens) : w.values;
+    expect_products_of(values, w, x, found, o, tolerance);
+  }
+
+  void expect_products_of(const std::vector<float>& values, const Weights& w,
+                          const std::vector<float>& x, const std::vector<float>& found,
+                          const Options& o, double tolerance) const {
     const int64_t n_tokens = static_cast<int64_t>(x.size()) / w.k;
     const int64_t stride = w.n_rows + o.gap;
     ASSERT_EQ(found.size(), static_cast<size_t>(stride * n_tokens - o.gap));
@@ -257,7 +295,7 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
           magnitude += std::abs(term);
         };
         for (int64_t i = 0; i < w.k; ++i) {
-          add(double{w.values[static_cast<size_t>(row * w.k + i)]} *
+          add(double{values[static_cast<size_t>(row * w.k + i)]} *
               double{x[static_cast<size_t>(token * w.k + i)]});
         }
         add(o.bias.empty() ? 0 : double{o.bias[static_cast<size_t>(row)]});
@@ -314,6 +352,22 @@ TEST_P(MatmulTest, ReadsActivationsAsTheirFormSays) {
   }
 }
 
+TEST_P(MatmulTest, ReadsWeightsAsTheyAreOrToTheNearestBf16) {
+  for (const int64_t n_tokens : {1, 20, 64}) {
+    const Weights w = weights(37, length(600));
+    const std::vector<float> found = weights_read(w, n_tokens);
+    // Half a unit in the last of 8 bits.
+    const double rounding = rounds_weights(n_tokens) ? 0x1p-8 : 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto row = w.values.begin() + static_cast<ptrdiff_t>(i) / w.k * w.k;
+      const auto [low, high] = std::minmax_element(row, row + w.k);
+      const double largest = std::max(std::abs(*low), std::abs(*high));
+      // A scale and a minimum may cancel, and that of an activation of 1 is rounded itself.
+      ASSERT_NEAR(found[i], w.values[i], rounding * std::abs(double{w.values[i]}) + 1e-6 * largest);
+    }
+  }
+}
+
 TEST_P(MatmulTest, TakesAnyNumberOfTokens) {
   for (int64_t n_tokens = 1; n_tokens <= 40; ++n_tokens) {
     check(draw(1, 40), n_tokens, length(768));
@@ -363,9 +417,10 @@ TEST_P(MatmulTest, IsNearTheProductOfTheActivationsThemselves) {
   for (const int64_t n_tokens : {1, 3, 20, 70}) {
     const Weights w = weights(20, kElements);
     const std::vector<float> x = random(n_tokens * kElements);
-    // Of normal values the largest of 32 is about 2.2, and the mean magnitude 0.8; errors cancel.
+    // Rounding of weights to BF16 is far less than that of activations to Q8. Of normal
+    // values the largest of 32 is about 2.2, and the mean magnitude 0.8; errors cancel.
     const double tolerance = kernel_.form == ActivationForm::Q8 ? 2.5 / 0.8 / 254 : 1e-5;
-    expect_products(w, x, run(w, prepared(x, kElements)), {}, tolerance);
+    expect_products_of(w.values, w, x, run(w, prepared(x, kElements)), {}, tolerance);
   }
 }
 
