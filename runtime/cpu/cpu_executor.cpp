@@ -71,24 +71,46 @@ class Steps final : public TaskProgram {
 
   void run_task(uint32_t index, uint32_t task, int thread) override {
     const Step& step = steps_[index];
-    if (step.n_tasks == 1) {
-      for (Work* work : step.works) {
-        for (uint32_t i = 0; i < work->n_tasks; ++i) {
-          run_work(*work, i, thread);
-        }
-      }
+    if (step.n_tasks > 1) {
+      const Task one = task_of(step, task);
+      run_work(*one.work, one.index, thread);
       return;
     }
     for (Work* work : step.works) {
-      if (task < work->n_tasks) {
-        run_work(*work, task, thread);
-        return;
+      for (uint32_t i = 0; i < work->n_tasks; ++i) {
+        run_work(*work, i, thread);
+        if (work->stores_apart) {
+          work->store(i, scratch_.of_thread(thread));
+        }
       }
-      task -= work->n_tasks;
     }
   }
 
+  bool stores_apart(uint32_t index, uint32_t task) const override {
+    const Step& step = steps_[index];
+    return step.n_tasks > 1 && task_of(step, task).work->stores_apart;
+  }
+
+  void store_task(uint32_t index, uint32_t task, int thread) override {
+    const Task one = task_of(steps_[index], task);
+    one.work->store(one.index, scratch_.of_thread(thread));
+  }
+
  private:
+  struct Task {
+    Work* work;
+    uint32_t index;
+  };
+
+  static Task task_of(const Step& step, uint32_t task) {
+    auto work = step.works.begin();
+    while (task >= (*work)->n_tasks) {
+      task -= (*work)->n_tasks;
+      ++work;
+    }
+    return {*work, task};
+  }
+
   void run_work(Work& work, uint32_t task, int thread) {
     const WorkMemory memory = scratch_.of_thread(thread);
     if (spans_ == nullptr) {

@@ -11,6 +11,8 @@ namespace {
 // slice of a scheduler.
 constexpr std::chrono::microseconds kSpin(60);
 constexpr int kPausesPerLook = 32;
+// Longer than the last tasks of a step, which are short, keep a thread that runs.
+constexpr std::chrono::microseconds kPatience(20);
 constexpr int kMaxThreads = 512;
 
 void pause_briefly() {
@@ -53,7 +55,7 @@ Status TaskPool::acquire(int n_threads, std::shared_ptr<TaskPool>& out) {
   return {};
 }
 
-TaskPool::TaskPool(int n_threads) {
+TaskPool::TaskPool(int n_threads) : slots_(static_cast<size_t>(n_threads)) {
   workers_.reserve(static_cast<size_t>(n_threads) - 1);
   try {
     for (int thread = 1; thread < n_threads; ++thread) {
@@ -79,19 +81,21 @@ void TaskPool::run(TaskProgram& program) {
   const std::lock_guard lock(mutex_);
   program_ = &program;
   steps_ = program.steps();
+  first_step_ = unpack(state_).step + 1;
   open(0, 0);
   State seen{};
   while (run_one(0, seen) || seen.tasks_left != kIdle) {
     if (seen.tasks_left == 0) {
-      wait_for_change(seen.step);
+      wait_for_change(seen.step, 0);
     }
   }
+  wait_for_surplus();
 }
 
 void TaskPool::work(int thread) {
   while (!stopping_) {
     if (State seen{}; !run_one(thread, seen) && !stopping_) {
-      wait_for_change(seen.step);
+      wait_for_change(seen.step, thread);
     }
   }
 }
@@ -106,12 +110,62 @@ bool TaskPool::run_one(int thread, State& seen) {
     // One task less is one less in the lower half.
   } while (!state_.compare_exchange_weak(word, word - 1, std::memory_order_acquire));
   // The program cannot end before this task has.
-  const uint32_t index = index_;
-  program_->run_task(index, steps_[index] - seen.tasks_left, thread);
-  if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    open(index + 1, thread);
+  const uint32_t index = seen.step - first_step_;
+  const uint32_t task = steps_[index] - seen.tasks_left;
+  if (program_->stores_apart(index, task)) {
+    run_apart({seen.step, task + 1}, thread);
+  } else {
+    program_->run_task(index, task, thread);
+    finish_one(seen.step, thread);
   }
   return true;
+}
+
+void TaskPool::run_apart(State taken, int thread) {
+  const uint32_t index = taken.step - first_step_;
+  std::atomic<uint64_t>& slot = slots_[static_cast<size_t>(thread)].task;
+  slot.store(pack(taken), std::memory_order_release);
+  program_->run_task(index, taken.tasks_left - 1, thread);
+  uint64_t word = pack(taken);
+  if (slot.compare_exchange_strong(word, kNone)) {
+    program_->store_task(index, taken.tasks_left - 1, thread);
+    finish_one(taken.step, thread);
+    return;
+  }
+  // Somebody was faster, and the program may have gone on.
+  slot = kNone;
+  announce();
+}
+
+void TaskPool::run_again(uint32_t step, int thread) {
+  std::atomic<uint64_t>& own = slots_[static_cast<size_t>(thread)].task;
+  for (Slot& slot : slots_) {
+    uint64_t word = slot.task.load(std::memory_order_acquire);
+    const State held = unpack(word);
+    if (word == kNone || word == kSurplus || held.step != step) {
+      continue;
+    }
+    // From here on the program does not end; whether it has already, the state tells.
+    own = kSurplus;
+    if (unpack(state_).step == step) {
+      const uint32_t index = step - first_step_;
+      program_->run_task(index, held.tasks_left - 1, thread);
+      if (slot.task.compare_exchange_strong(word, kSurplus)) {
+        program_->store_task(index, held.tasks_left - 1, thread);
+        own = kNone;
+        finish_one(step, thread);
+        continue;
+      }
+    }
+    own = kNone;
+    announce();
+  }
+}
+
+void TaskPool::finish_one(uint32_t step, int thread) {
+  if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    open(step - first_step_ + 1, thread);
+  }
 }
 
 void TaskPool::open(uint32_t index, int thread) {
@@ -119,28 +173,35 @@ void TaskPool::open(uint32_t index, int thread) {
   while (index < steps_.size() && (alone || steps_[index] == 1)) {
     for (uint32_t task = 0; task < steps_[index]; ++task) {
       program_->run_task(index, task, thread);
+      if (program_->stores_apart(index, task)) {
+        program_->store_task(index, task, thread);
+      }
     }
     ++index;
   }
-  const uint32_t step = unpack(state_.load(std::memory_order_relaxed)).step + 1;
   if (index == steps_.size()) {
-    set_state({step, kIdle});
+    set_state({first_step_ + index, kIdle});
     return;
   }
-  index_ = index;
   unfinished_.store(steps_[index], std::memory_order_relaxed);
-  set_state({step, steps_[index]});
+  set_state({first_step_ + index, steps_[index]});
 }
 
 void TaskPool::set_state(State state) {
-  state_.store(pack(state), std::memory_order_release);
+  state_ = pack(state);
+  announce();
+}
+
+void TaskPool::announce() {
   changes_.fetch_add(1, std::memory_order_release);
   changes_.notify_all();  // no system call when nobody sleeps
 }
 
-void TaskPool::wait_for_change(uint32_t step) {
-  const auto begin = std::chrono::steady_clock::now();
+void TaskPool::wait_for_change(uint32_t step, int thread) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   uint32_t changes = 0;
+  Clock::duration waited{0};
   do {
     // Read before the state: a change of it that is missed here ends the sleep.
     changes = changes_.load(std::memory_order_acquire);
@@ -150,8 +211,22 @@ void TaskPool::wait_for_change(uint32_t step) {
       }
       pause_briefly();
     }
-  } while (std::chrono::steady_clock::now() - begin < kSpin);
+    waited = Clock::now() - begin;
+    if (waited > kPatience) {
+      run_again(step, thread);
+    }
+  } while (waited < kSpin);
   changes_.wait(changes, std::memory_order_acquire);
+}
+
+void TaskPool::wait_for_surplus() {
+  for (const Slot& slot : slots_) {
+    uint32_t changes = changes_.load(std::memory_order_acquire);
+    while (slot.task == kSurplus) {
+      changes_.wait(changes, std::memory_order_acquire);
+      changes = changes_.load(std::memory_order_acquire);
+    }
+  }
 }
 
 }  // namespace executorch_ggml

@@ -3,8 +3,9 @@
 // A program is a list of steps, a step a number of tasks that may run in any order and at the
 // same time; a step begins when the tasks of the one before are done. Nobody waits for a thread
 // that holds no task: one that the system has put aside costs nothing until it has taken one.
-// A waiting thread spins briefly and then sleeps, so that a busy machine's scheduler can move
-// the thread that still works to the free core.
+// A task whose thread was put aside is run again by one that waits for it, where the program
+// allows it. A waiting thread spins briefly and then sleeps, so that a busy machine's scheduler
+// can move the thread that still works to the free core.
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,11 @@ class TaskProgram {
   virtual std::span<const uint32_t> steps() const = 0;
   // `thread` is below the pool's number of threads, and no other task runs with it meanwhile.
   virtual void run_task(uint32_t step, uint32_t task, int thread) = 0;
+  // Whether run_task only leaves the task's result in memory of `thread`, and store_task puts it
+  // in place. Several threads may then run the task, of which one stores its result; the others
+  // may still be at it when later steps change what it reads, but not when the program ends.
+  virtual bool stores_apart(uint32_t /*step*/, uint32_t /*task*/) const { return false; }
+  virtual void store_task(uint32_t /*step*/, uint32_t /*task*/, int /*thread*/) {}
 };
 
 class TaskPool {
@@ -46,14 +52,23 @@ class TaskPool {
   void run(TaskProgram& program);
 
  private:
-  // Both halves change together: a thread that takes a task knows which step it belongs to.
-  // The step's number goes on from program to program.
+  // Both halves change together: a thread that takes a task knows which step it belongs to. The
+  // steps of a program are numbered from first_step_, and on from program to program.
   struct State {
     uint32_t step;
     uint32_t tasks_left;
   };
   // In place of tasks_left: no program runs.
   static constexpr uint32_t kIdle = UINT32_MAX;
+
+  // What a thread runs that others may run as well.
+  struct alignas(64) Slot {
+    // A State with the task's number plus one in place of tasks_left; or one of these.
+    std::atomic<uint64_t> task = kNone;
+  };
+  static constexpr uint64_t kNone = 0;
+  // The result will not be stored: somebody else's was, or may be.
+  static constexpr uint64_t kSurplus = UINT64_MAX;
 
   static uint64_t pack(State state) {
     return (static_cast<uint64_t>(state.step) << 32) | state.tasks_left;
@@ -66,21 +81,28 @@ class TaskPool {
   void stop();
   // Takes and runs a task if there is one; else `seen` is the state without one.
   bool run_one(int thread, State& seen);
+  void run_apart(State taken, int thread);
+  // Runs the tasks of this step that others hold.
+  void run_again(uint32_t step, int thread);
+  void finish_one(uint32_t step, int thread);
   // Opens the program's step `index`, having run by itself those of a single task.
   void open(uint32_t index, int thread);
   void set_state(State state);
-  void wait_for_change(uint32_t step);
+  void announce();
+  void wait_for_change(uint32_t step, int thread);
+  void wait_for_surplus();
 
   std::mutex mutex_;  // of a program's run
   TaskProgram* program_ = nullptr;
   std::span<const uint32_t> steps_;
-  uint32_t index_ = 0;  // of the open step in the program
+  uint32_t first_step_ = 0;
 
   alignas(64) std::atomic<uint64_t> state_ = pack({0, kIdle});
   alignas(64) std::atomic<uint32_t> unfinished_ = 0;
-  // Counts the changes of state_, after them: threads sleep on it.
+  // Counts the changes of state_ and the ends of surplus tasks, after them: threads sleep on it.
   alignas(64) std::atomic<uint32_t> changes_ = 0;
   std::atomic<bool> stopping_ = false;
+  std::vector<Slot> slots_;  // of each thread
   std::vector<std::thread> workers_;
 };
 

@@ -38,8 +38,13 @@ class Work {
   // Tasks may run in any order and at the same time. Pointers are taken from the tensors here,
   // as they may have changed since the last call.
   virtual void run(uint32_t task, const WorkMemory& memory) = 0;
+  // After `run` where stores_apart: puts its result in place.
+  virtual void store(uint32_t /*task*/, const WorkMemory& /*memory*/) {}
 
   uint32_t n_tasks = 1;
+  // Whether `run` leaves the result in WorkMemory::thread. A task may then be run twice, the
+  // second time while what it reads changes, as long as only the first result is stored.
+  bool stores_apart = false;
   int64_t elements = 0;     // about how many are computed: few are not worth a second thread
   bool is_small = false;    // whether one thread runs all of it, also where it is left to ggml
   size_t thread_bytes = 0;  // needed of WorkMemory::thread

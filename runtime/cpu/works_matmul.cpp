@@ -1,7 +1,9 @@
 // Products: MUL_MAT, with the bias and the sum that may follow it.
 #include <algorithm>
+#include <functional>
 #include <vector>
 
+#include "runtime/aligned_buffer.h"
 #include "runtime/cpu/tensors.h"
 #include "runtime/cpu/work_list.h"
 
@@ -51,37 +53,77 @@ class MatmulWork final : public Work {
     n_tasks = static_cast<uint32_t>(n_shares() * n_blocks * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
     thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
+    if (tokens_ <= kFewTokens && n_threads > 1) {
+      stores_apart = true;
+      result_ = aligned_size(thread_bytes);
+      thread_bytes = result_ + static_cast<size_t>(most_rows() * tokens_) * sizeof(float);
+    }
     weight_bytes = ggml_nbytes(&w_);
   }
 
   void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t per_plane = static_cast<int64_t>(n_tasks) / planes_;
-    const int64_t plane = task / per_plane;
-    const int64_t token = task % per_plane / n_shares() * block_tokens_;
-    const auto share = static_cast<size_t>(task % n_shares());
-    const int64_t first = first_rows_[share];
-    const RowAt at = {token, plane % x_.ne[2], plane / x_.ne[2]};
+    const Part part = part_of(task);
+    const RowAt& at = part.of_y;
     // Groups of planes of x share a plane of w.
-    const RowAt of_w = {first, at.i2 / (x_.ne[2] / w_.ne[2]), at.i3 / (x_.ne[3] / w_.ne[3])};
-    const auto offset = static_cast<size_t>(first);
+    const RowAt of_w = {part.first, at.i2 / (x_.ne[2] / w_.ne[2]), at.i3 / (x_.ne[3] / w_.ne[3])};
+    const auto prepared_row = static_cast<size_t>((at.i3 * x_.ne[2] + at.i2) * tokens_ + at.i1);
     kernel_.multiply({
         .w = row_data(w_, of_w),
         .row_stride = w_.nb[1],
-        .n_rows = first_rows_[share + 1] - first,
+        .n_rows = part.n_rows,
         .k = w_.ne[0],
-        .x =
-            memory.shared + prepared_ + static_cast<size_t>(plane * tokens_ + token) * x_row_bytes_,
-        .n_tokens = std::min(block_tokens_, tokens_ - token),
-        .y = f32_row(y_, at) + offset,
-        .y_stride = y_.ne[0],
-        .bias = bias_ == nullptr ? nullptr : static_cast<const float*>(bias_->data) + offset,
-        .residual = residual_ == nullptr ? nullptr : f32_row(*residual_, at) + offset,
+        .x = memory.shared + prepared_ + prepared_row * x_row_bytes_,
+        .n_tokens = part.n_tokens,
+        .y = stores_apart ? result(memory) : f32_row(y_, at) + part.first,
+        .y_stride = stores_apart ? part.n_rows : y_.ne[0],
+        .bias = bias_ == nullptr ? nullptr : static_cast<const float*>(bias_->data) + part.first,
+        .residual =
+            stores_apart || residual_ == nullptr ? nullptr : f32_row(*residual_, at) + part.first,
         .scratch = memory.thread,
     });
   }
 
+  void store(uint32_t task, const WorkMemory& memory) override {
+    const Part part = part_of(task);
+    RowAt at = part.of_y;
+    for (int64_t token = 0; token < part.n_tokens; ++token, ++at.i1) {
+      const float* const sums = result(memory) + token * part.n_rows;
+      float* const y = f32_row(y_, at) + part.first;
+      if (residual_ == nullptr) {
+        std::copy_n(sums, part.n_rows, y);
+        continue;
+      }
+      const float* const residual = f32_row(*residual_, at) + part.first;
+      std::transform(sums, sums + part.n_rows, residual, y, std::plus<>());
+    }
+  }
+
  private:
+  // What a task computes: rows of w from `first`, for tokens from of_y.i1.
+  struct Part {
+    int64_t first;
+    int64_t n_rows;
+    int64_t n_tokens;
+    RowAt of_y;
+  };
+
+  Part part_of(uint32_t task) const {
+    const int64_t per_plane = static_cast<int64_t>(n_tasks) / planes_;
+    const int64_t plane = task / per_plane;
+    const int64_t token = task % per_plane / n_shares() * block_tokens_;
+    const auto share = static_cast<size_t>(task % n_shares());
+    return {.first = first_rows_[share],
+            .n_rows = first_rows_[share + 1] - first_rows_[share],
+            .n_tokens = std::min(block_tokens_, tokens_ - token),
+            .of_y = {token, plane % x_.ne[2], plane / x_.ne[2]}};
+  }
+
+  float* result(const WorkMemory& memory) const {
+    return reinterpret_cast<float*>(memory.thread + result_);
+  }
+
   int64_t n_shares() const { return static_cast<int64_t>(first_rows_.size()) - 1; }
+  int64_t most_rows() const { return first_rows_[1]; }  // the first share is the longest
 
   // Each share is a part of the rows that are left, between the longest and the shortest task.
   void share_rows(int n_threads) {
@@ -112,6 +154,7 @@ class MatmulWork final : public Work {
   const int64_t planes_;
   const int64_t tokens_;
   int64_t block_tokens_ = 0;
+  size_t result_ = 0;                // offset in WorkMemory::thread
   std::vector<int64_t> first_rows_;  // of each share, then the number of rows
 };
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/cpu/task_pool.h"
@@ -104,6 +105,127 @@ TEST(TaskPool, RunsOneProgramAtATime) {
   }
   for (std::thread& caller : callers) {
     caller.join();
+  }
+}
+
+// Tasks that store apart, each delayed now and then for longer than others wait for it.
+class Apart final : public TaskProgram {
+ public:
+  Apart(std::vector<uint32_t> steps, int n_threads, unsigned seed)
+      : steps_(std::move(steps)),
+        seed_(seed),
+        left_(static_cast<size_t>(n_threads)),
+        stores_(steps_.size() * kMostTasks),
+        done_(steps_.size()) {}
+
+  static constexpr uint32_t kMostTasks = 16;
+
+  std::span<const uint32_t> steps() const override { return steps_; }
+  bool stores_apart(uint32_t step, uint32_t task) const override { return (step + task) % 4 != 0; }
+
+  void run_task(uint32_t step, uint32_t task, int thread) override {
+    ++running;
+    ++runs;
+    const unsigned draw = (seed_ + runs.load()) * 2654435761U >> 16U;
+    if (draw % 16 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    left_[static_cast<size_t>(thread)] = {step, task};
+    if (!stores_apart(step, task)) {
+      store_task(step, task, thread);
+    }
+    --running;
+  }
+
+  void store_task(uint32_t step, uint32_t task, int thread) override {
+    const auto [left_step, left_task] = left_[static_cast<size_t>(thread)];
+    wrong += left_step != step || left_task != task ? 1 : 0;
+    for (uint32_t before = 0; before < step; ++before) {
+      wrong += done_[before] < steps_[before] ? 1 : 0;
+    }
+    ++stores_[size_t{step} * kMostTasks + task];
+    ++done_[step];
+  }
+
+  bool each_stored_once() const {
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      for (size_t task = 0; task < kMostTasks; ++task) {
+        if (stores_[step * kMostTasks + task] != (task < steps_[step] ? 1 : 0)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  std::atomic<int> running = 0;
+  std::atomic<unsigned> runs = 0;
+  std::atomic<int> wrong = 0;
+
+ private:
+  const std::vector<uint32_t> steps_;
+  const unsigned seed_;
+  std::vector<std::pair<uint32_t, uint32_t>> left_;  // by thread
+  std::vector<std::atomic<int>> stores_;
+  std::vector<std::atomic<uint32_t>> done_;
+};
+
+TEST(TaskPool, StoresOneResultOfTasksThatSeveralRun) {
+  std::mt19937 engine(11);
+  unsigned runs = 0;
+  unsigned tasks = 0;
+  for (const int n_threads : {1, 2, 3, 8}) {
+    TaskPool pool(n_threads);
+    for (int round = 0; round < 60; ++round) {
+      std::vector<uint32_t> steps(1 + engine() % 12);
+      std::ranges::generate(steps, [&] { return 1 + engine() % Apart::kMostTasks; });
+      Apart program(steps, n_threads, static_cast<unsigned>(engine()));
+      pool.run(program);
+      EXPECT_TRUE(program.each_stored_once());
+      EXPECT_EQ(program.wrong, 0);
+      EXPECT_EQ(program.running, 0) << "the program is still in use";
+      runs += program.runs;
+      tasks += std::accumulate(steps.begin(), steps.end(), 0U);
+    }
+  }
+  EXPECT_GT(runs, tasks) << "no task was run again";
+}
+
+// The first thread that takes the task is not back before the program has gone on.
+class Stuck final : public TaskProgram {
+ public:
+  std::span<const uint32_t> steps() const override { return steps_; }
+  bool stores_apart(uint32_t step, uint32_t /*task*/) const override { return step == 0; }
+
+  void run_task(uint32_t step, uint32_t task, int /*thread*/) override {
+    if (step == 1) {
+      went_on = true;
+    } else if (task == 0 && !taken_.exchange(true)) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!went_on && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+      }
+      came_back = true;
+    }
+  }
+
+  std::atomic<bool> went_on = false;
+  std::atomic<bool> came_back = false;
+
+ private:
+  const std::vector<uint32_t> steps_ = {2, 2};
+  std::atomic<bool> taken_ = false;
+};
+
+TEST(TaskPool, GoesOnWithoutAThreadThatIsPutAside) {
+  TaskPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    Stuck program;
+    const auto begin = std::chrono::steady_clock::now();
+    pool.run(program);
+    EXPECT_TRUE(program.went_on);
+    EXPECT_TRUE(program.came_back) << "the program ended while a task ran";
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   }
 }
 
