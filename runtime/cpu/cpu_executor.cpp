@@ -235,7 +235,7 @@ class CpuExecutor final : public Executor {
 
 bool multiplies_unpacked(ggml_type type) {
   const MatmulKernels* const kernels = cpu_kernels().matmul;
-  return kernels != nullptr && kernels->kernel(type).multiply != nullptr;
+  return kernels != nullptr && kernels->kernel(type, 1).multiply != nullptr;
 }
 
 Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>& out) {

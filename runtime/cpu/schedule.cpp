@@ -47,7 +47,8 @@ std::vector<Step> schedule(std::span<const std::unique_ptr<Work>> works, int n_t
       step.n_tasks += work->n_tasks;
       elements += work->elements;
     }
-    if (elements < kWorthSharing || n_threads == 1) {
+    // There may be nothing to do at all.
+    if (elements < kWorthSharing || n_threads == 1 || step.n_tasks == 0) {
       step.n_tasks = 1;
     }
   }

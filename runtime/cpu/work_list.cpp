@@ -185,7 +185,7 @@ void WorkList::reserve_prepared() {
     if (node.op != GGML_OP_MUL_MAT) {
       continue;
     }
-    const MatmulKernel kernel = kernels_.matmul->kernel(node.src[0]->type);
+    const MatmulKernel kernel = kernels_.matmul->kernel(node.src[0]->type, node.src[1]->ne[1]);
     if (kernel.multiply != nullptr && has_f32_rows(*node.src[1])) {
       place_bytes_ =
           std::max(place_bytes_, prepared_bytes(*kernels_.matmul, kernel.form, *node.src[1]));

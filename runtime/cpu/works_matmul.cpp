@@ -21,9 +21,7 @@ constexpr int64_t kFewTokens = 4;
 // of fewer tokens than these is not worth unpacking the weights again.
 constexpr int64_t kBlockBytes = 1024 * 1024;
 constexpr int64_t kLeastBlock = 96;
-// Bytes of an element that a kernel reads, at most: a row may be prepared in two ways, for few
-// tokens and for many.
-constexpr int64_t kReadOfQ8 = 2;
+static_assert(kLeastBlock >= 2 * kLeastTokens);
 
 // What a sum of the result's extents adds to it.
 enum class Addend { None, Bias, Residual };
@@ -34,7 +32,7 @@ class MatmulWork final : public Work {
   MatmulWork(const MatmulKernels& kernels, const ggml_tensor& product, const ggml_tensor& y,
              const ggml_tensor* bias, const ggml_tensor* residual, size_t prepared, int n_threads)
       : kernels_(kernels),
-        kernel_(kernels.kernel(product.src[0]->type)),
+        kernel_(kernels.kernel(product.src[0]->type, product.src[1]->ne[1])),
         w_(*product.src[0]),
         x_(*product.src[1]),
         y_(y),
@@ -45,12 +43,9 @@ class MatmulWork final : public Work {
         planes_(x_.ne[2] * x_.ne[3]),
         tokens_(x_.ne[1]) {
     share_rows(n_threads);
-    const int64_t element_bytes =
-        kernel_.form == ActivationForm::Q8 ? kReadOfQ8 : int64_t{sizeof(float)};
-    const int64_t most = std::max(kBlockBytes / (w_.ne[0] * element_bytes), kLeastBlock);
-    const int64_t n_blocks = (tokens_ + most - 1) / most;
-    block_tokens_ = (tokens_ + n_blocks - 1) / n_blocks;
-    n_tasks = static_cast<uint32_t>(n_shares() * n_blocks * planes_);
+    const int64_t most = std::max(kBlockBytes / static_cast<int64_t>(x_row_bytes_), kLeastBlock);
+    n_blocks_ = (tokens_ + most - 1) / most;
+    n_tasks = static_cast<uint32_t>(n_shares() * n_blocks_ * planes_);
     elements = ggml_nelements(&w_) * std::max<int64_t>(1, tokens_ / 4);
     thread_bytes = kernels.scratch_size(w_.type, w_.ne[0]);
     if (tokens_ <= kFewTokens && n_threads > 1) {
@@ -110,11 +105,12 @@ class MatmulWork final : public Work {
   Part part_of(uint32_t task) const {
     const int64_t per_plane = static_cast<int64_t>(n_tasks) / planes_;
     const int64_t plane = task / per_plane;
-    const int64_t token = task % per_plane / n_shares() * block_tokens_;
+    const int64_t block = task % per_plane / n_shares();
+    const int64_t token = tokens_ * block / n_blocks_;
     const auto share = static_cast<size_t>(task % n_shares());
     return {.first = first_rows_[share],
             .n_rows = first_rows_[share + 1] - first_rows_[share],
-            .n_tokens = std::min(block_tokens_, tokens_ - token),
+            .n_tokens = tokens_ * (block + 1) / n_blocks_ - token,
             .of_y = {token, plane % x_.ne[2], plane / x_.ne[2]}};
   }
 
@@ -153,7 +149,7 @@ class MatmulWork final : public Work {
   const size_t x_row_bytes_;
   const int64_t planes_;
   const int64_t tokens_;
-  int64_t block_tokens_ = 0;
+  int64_t n_blocks_ = 1;             // of tokens
   size_t result_ = 0;                // offset in WorkMemory::thread
   std::vector<int64_t> first_rows_;  // of each share, then the number of rows
 };
@@ -188,7 +184,7 @@ int make_matmul(WorkList& list, int i) {
   }
   const ggml_tensor& w = *product.src[0];
   const ggml_tensor& x = *product.src[1];
-  const MatmulKernel kernel = kernels->kernel(w.type);
+  const MatmulKernel kernel = kernels->kernel(w.type, x.ne[1]);
   // A weight in a buffer of ggml's own layouts is not what its type says.
   if (kernel.multiply == nullptr || !has_f32_rows(x) || w.nb[0] != ggml_type_size(w.type) ||
       (w.buffer != nullptr && !ggml_backend_buffer_is_host(w.buffer)) ||

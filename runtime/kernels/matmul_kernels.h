@@ -14,9 +14,9 @@ namespace executorch_ggml {
 
 // The form in which a weight type's product reads activations.
 enum class ActivationForm : uint8_t {
-  F32,  // as they are
-  Q8,   // int8 with a scale for every 32 (scale = largest magnitude / 127); for many tokens a
-        // kernel may instead read both these and the weights rounded to BF16, which is nearer
+  F32,   // as they are
+  Q8,    // int8 with a scale for every 32 (scale = largest magnitude / 127)
+  BF16,  // rounded to BF16, as the weights then are
 };
 
 // y[token * y_stride + row] = dot(weight row, token's activations) + bias[row]
@@ -38,6 +38,9 @@ struct MatmulTask {
 // Rows of a weight are shared out in multiples of this, the last share excepted.
 inline constexpr int64_t kRowGroup = 16;
 
+// The tokens of a product may be multiplied in parts, of at least so many.
+inline constexpr int64_t kLeastTokens = 32;
+
 struct MatmulKernel {
   void (*multiply)(const MatmulTask& task) = nullptr;  // null: not supported
   ActivationForm form = ActivationForm::F32;
@@ -45,8 +48,9 @@ struct MatmulKernel {
 
 struct MatmulKernels {
   const char* isa;
-  MatmulKernel (*kernel)(ggml_type type);
-  // Bytes of a prepared row of k activations, a multiple of 64. Q8: k is a multiple of 32.
+  // Of a product of so many tokens.
+  MatmulKernel (*kernel)(ggml_type type, int64_t n_tokens);
+  // Bytes of a prepared row of k activations, a multiple of 64. But for F32, k is a multiple of 32.
   size_t (*prepared_size)(ActivationForm form, int64_t k);
   void (*prepare)(ActivationForm form, const float* x, int64_t k, void* prepared);
   size_t (*scratch_size)(ggml_type type, int64_t k);

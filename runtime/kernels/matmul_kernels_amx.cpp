@@ -87,7 +87,9 @@ EG_INLINE void add_product() {
 
 // --- decoded rows -----------------------------------------------------------------------------
 
-constexpr int64_t kFewest = 64;  // tokens: for fewer, decoding takes longer than it saves
+constexpr int64_t kFewest = 64;   // tokens: for fewer, decoding takes longer than it saves
+constexpr int kNotFinite = 0x99;  // what _mm512_fpclass_ps_mask calls NaN or infinite
+constexpr uint16_t kBf16Nan = 0x7FC0;
 constexpr int64_t kAmxChunk = 1024;
 constexpr int64_t kStep = 32;  // elements of a tile's product
 constexpr int kPanels = 2;     // side by side
@@ -138,6 +140,10 @@ EG_INLINE void round_group(const PanelGroup& from, int panel, WeightStep* to) {
   }
 }
 
+// Bytes from a prepared token to the next, an odd number of cache lines: the same elements of the
+// tokens of a tile lie in different sets of a cache.
+constexpr int64_t token_stride(int64_t k) { return (k * 2 + 63) / 64 / 2 * 128 + 64; }
+
 struct AmxScratch {
   WeightStep steps[kAmxChunk / kStep];
   PanelGroup panel[kAmxChunk / kGroup];
@@ -150,9 +156,9 @@ struct AmxScratch {
 template <int kTiles>
 void amx_tile(const MatmulTask& t, int64_t row, int64_t token, int64_t from, int64_t first,
               int64_t n) {
+  const int64_t stride = token_stride(t.k);
   const uint16_t* const x =
-      reinterpret_cast<const uint16_t*>(token_of(t, token) + n_q8_blocks(t.k)) + first;
-  const int64_t stride = q8_row_size(t.k);
+      reinterpret_cast<const uint16_t*>(static_cast<const char*>(t.x) + token * stride) + first;
   const WeightStep* const w = static_cast<const AmxScratch*>(t.scratch)->steps;
   clear_tile<0>();
   clear_tile<1>();
@@ -220,57 +226,80 @@ struct AmxProduct {
   }
 };
 
-// ggml's name of the type goes with it for the kernel of fewer tokens.
-template <class Type, ggml_type kType>
+template <class Type>
 void multiply_amx(const MatmulTask& t) {
-  if (t.n_tokens < kFewest) {
-    kMatmulKernels.kernel(kType).multiply(t);
-    return;
-  }
   const TileScope scope;
   multiply_panels<AmxProduct<Type>, 2 * int{kTileRows}>(t, AmxProduct<Type>::tiles);
 }
 
-template <class Type, ggml_type kType>
+template <class Type>
 MatmulKernel tiled() {
-  return {multiply_amx<Type, kType>, ActivationForm::Q8};
+  return {multiply_amx<Type>, ActivationForm::BF16};
 }
 
-MatmulKernel amx_kernel(ggml_type type) {
+MatmulKernel tiled(ggml_type type) {
   switch (type) {
     case GGML_TYPE_Q8_0:
-      return tiled<Q8_0, GGML_TYPE_Q8_0>();
+      return tiled<Q8_0>();
     case GGML_TYPE_Q4_0:
-      return tiled<Q4_0, GGML_TYPE_Q4_0>();
+      return tiled<Q4_0>();
     case GGML_TYPE_Q4_1:
-      return tiled<Q4_1, GGML_TYPE_Q4_1>();
+      return tiled<Q4_1>();
     case GGML_TYPE_Q5_0:
-      return tiled<Q5_0, GGML_TYPE_Q5_0>();
+      return tiled<Q5_0>();
     case GGML_TYPE_Q5_1:
-      return tiled<Q5_1, GGML_TYPE_Q5_1>();
+      return tiled<Q5_1>();
     case GGML_TYPE_Q4_K:
-      return tiled<Q4_K, GGML_TYPE_Q4_K>();
+      return tiled<Q4_K>();
     case GGML_TYPE_Q5_K:
-      return tiled<Q5_K, GGML_TYPE_Q5_K>();
+      return tiled<Q5_K>();
     case GGML_TYPE_Q6_K:
-      return tiled<Q6_K, GGML_TYPE_Q6_K>();
+      return tiled<Q6_K>();
     default:
-      return kMatmulKernels.kernel(type);
+      return {};
   }
 }
 
+MatmulKernel amx_kernel(ggml_type type, int64_t n_tokens) {
+  const MatmulKernel many = n_tokens < kFewest ? MatmulKernel{} : tiled(type);
+  return many.multiply != nullptr ? many : kMatmulKernels.kernel(type, n_tokens);
+}
+
 size_t prepared_size(ActivationForm form, int64_t k) {
-  return kMatmulKernels.prepared_size(form, k);
+  return form == ActivationForm::BF16 ? static_cast<size_t>(token_stride(k))
+                                      : kMatmulKernels.prepared_size(form, k);
+}
+
+// What would round to infinity is the largest number instead.
+EG_INLINE __m256i rounded(__m512 x) {
+  const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7F7F0000));
+  const __m512 smallest = _mm512_sub_ps(_mm512_setzero_ps(), largest);
+  const __m512i bits = _mm512_castps_si512(_mm512_max_ps(smallest, _mm512_min_ps(largest, x)));
+  return _mm512_cvtepi32_epi16(
+      _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16));
 }
 
 void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
-  kMatmulKernels.prepare(form, x, k, prepared);
+  if (form != ActivationForm::BF16) {
+    kMatmulKernels.prepare(form, x, k, prepared);
+    return;
+  }
+  // As in the other forms, a token with an element that is not finite becomes NaN.
+  __mmask16 bad = 0;
+  uint16_t* const to = static_cast<uint16_t*>(prepared);
+  for (int64_t i = 0; i < k; i += 16) {
+    const __m512 v = _mm512_loadu_ps(x + i);
+    bad |= _mm512_fpclass_ps_mask(v, kNotFinite);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + i), rounded(v));
+  }
+  if (bad != 0) {
+    to[0] = kBf16Nan;
+  }
 }
 
 size_t amx_scratch_size(ggml_type type, int64_t k) {
   const size_t size = kMatmulKernels.scratch_size(type, k);
-  const bool tiles = amx_kernel(type).form == ActivationForm::Q8;
-  return tiles && size < sizeof(AmxScratch) ? sizeof(AmxScratch) : size;
+  return tiled(type).multiply != nullptr && size < sizeof(AmxScratch) ? sizeof(AmxScratch) : size;
 }
 
 }  // namespace

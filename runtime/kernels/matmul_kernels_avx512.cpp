@@ -16,17 +16,6 @@ constexpr int32_t kInfinityBits = 0x7F800000;
 // A smaller block has no scale that is a normal float: it is taken for zeros.
 constexpr float kSmallest = 1.5e-36F;
 
-// Rounded to BF16; what would round to infinity is the largest number instead, NaN stays what it
-// is.
-EG_INLINE void store_bf16(__m512 x, uint16_t* to) {
-  const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7F7F0000));
-  const __m512 smallest = _mm512_sub_ps(_mm512_setzero_ps(), largest);
-  const __m512i bits = _mm512_castps_si512(_mm512_max_ps(smallest, _mm512_min_ps(largest, x)));
-  const __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x8000));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-}
-
 // The integers of 16 elements, whose sum is returned.
 EG_INLINE int32_t quantize(__m512 x, float per_step, int8_t* q) {
   const __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(per_step)));
@@ -34,7 +23,7 @@ EG_INLINE int32_t quantize(__m512 x, float per_step, int8_t* q) {
   return _mm512_reduce_add_epi32(n);
 }
 
-EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block, uint16_t* bf16) {
+EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block) {
   // As integers, NaN is the largest of all.
   const __m512i magnitudes = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(low)),
                                               _mm512_castps_si512(_mm512_abs_ps(high)));
@@ -50,9 +39,6 @@ EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block
   int8_t* const q = to.q + block / 4 * kGroup + block % 4 * 16;
   const int32_t sum_low = quantize(low, per_step, q);
   const int32_t sum = sum_low + quantize(high, per_step, q + 64);
-  const __m512 bad = _mm512_set1_ps(scale);  // NaN
-  store_bf16(finite ? low : bad, bf16);
-  store_bf16(finite ? high : bad, bf16 + 16);
   to.scale[block] = scale;
   to.scaled_sum[block] = scale * static_cast<float>(sum);
   to.offset[block] = -kPanelOffset * sum;
@@ -76,14 +62,12 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
     return;
   }
   Q8Block* to = static_cast<Q8Block*>(prepared);
-  uint16_t* const bf16 = reinterpret_cast<uint16_t*>(to + n_q8_blocks(k));
   for (int64_t first = 0; first < k; first += kQ8Elements, ++to) {
     for (int64_t block = 0; block < kQ8Elements / kBlock; ++block) {
       const int64_t at = first + block * kBlock;
       const bool inside = at < k;
       prepare_block(inside ? _mm512_loadu_ps(x + at) : _mm512_setzero_ps(),
-                    inside ? _mm512_loadu_ps(x + at + 16) : _mm512_setzero_ps(), *to, block,
-                    bf16 + at);
+                    inside ? _mm512_loadu_ps(x + at + 16) : _mm512_setzero_ps(), *to, block);
     }
   }
 }
@@ -98,7 +82,7 @@ MatmulKernel floats() {
   return {multiply<FloatProduct<Element>>, ActivationForm::F32};
 }
 
-MatmulKernel kernel(ggml_type type) {
+MatmulKernel kernel(ggml_type type, int64_t /*n_tokens*/) {
   switch (type) {
     case GGML_TYPE_Q8_0:
       return quantized<Q8_0>();
@@ -128,7 +112,7 @@ MatmulKernel kernel(ggml_type type) {
 }
 
 size_t scratch_size(ggml_type type, int64_t k) {
-  if (kernel(type).form == ActivationForm::F32) {
+  if (kernel(type, 1).form == ActivationForm::F32) {
     const int64_t n = k < kFloatChunk ? k : kFloatChunk;
     return static_cast<size_t>(n) * kFloatRows * sizeof(float);
   }

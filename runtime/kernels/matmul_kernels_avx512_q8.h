@@ -35,10 +35,9 @@ constexpr int64_t kQ8Elements = 2 * kGroup;
 
 constexpr int64_t n_q8_blocks(int64_t k) { return (k + kQ8Elements - 1) / kQ8Elements; }
 
-// A prepared row has its blocks, then the activations in BF16 and in order, which the tiles of
-// AMX read. It is an odd number of cache lines, so that rows do not share places in a cache.
+// An odd number of cache lines, so that rows do not share places in a cache.
 constexpr int64_t q8_row_size(int64_t k) {
-  const int64_t size = n_q8_blocks(k) * (int64_t{sizeof(Q8Block)} + kQ8Elements * 2);
+  const int64_t size = n_q8_blocks(k) * int64_t{sizeof(Q8Block)};
   return size / 64 % 2 == 0 ? size + 64 : size;
 }
 

@@ -533,7 +533,7 @@ void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {
   __builtin_memset(static_cast<uint8_t*>(prepared) + bytes, 0, prepared_size(form, k) - bytes);
 }
 
-MatmulKernel kernel(ggml_type type) {
+MatmulKernel kernel(ggml_type type, int64_t /*n_tokens*/) {
   switch (type) {
     case GGML_TYPE_F32:
       return {multiply_floats<F32>, ActivationForm::F32};
@@ -563,7 +563,7 @@ MatmulKernel kernel(ggml_type type) {
 }
 
 size_t scratch_size(ggml_type type, int64_t k) {
-  return kernel(type).form == ActivationForm::Q8
+  return kernel(type, 1).form == ActivationForm::Q8
              ? kGroupRows / kPanelRows * panel_blocks(k) * sizeof(PanelBlock)
              : 0;
 }

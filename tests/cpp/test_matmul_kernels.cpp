@@ -25,9 +25,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kUntouched = 4711.0F;
-constexpr int64_t kBlock = 32;  // activations that share a scale
-// From so many tokens on, tiles of BF16 multiply quantized weights where a machine has them.
-constexpr int64_t kRoundingTokens = 64;
+constexpr int64_t kBlock = 32;       // activations that share a scale
+constexpr int64_t kManyTokens = 64;  // for so many, a kernel may differ from that for few
 
 constexpr ggml_type kTypes[] = {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
                                 GGML_TYPE_Q5_1, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
@@ -123,7 +122,7 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
     if (kernels_ == nullptr) {
       GTEST_SKIP() << "this machine does not run " << isa;
     }
-    kernel_ = kernels_->kernel(type_);
+    kernel_ = kernels_->kernel(type_, 1);
     if (kernel_.multiply == nullptr) {
       GTEST_SKIP() << isa << " does not read " << ggml_type_name(type_);
     }
@@ -157,6 +156,8 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
     return stored(type_, n_rows, k, uneven(n_rows * k), gap);
   }
 
+  ActivationForm form_for(int64_t n_tokens) const { return kernels_->kernel(type_, n_tokens).form; }
+
   // The numbers of elements that a row may have, up to `most`.
   std::vector<int64_t> lengths(int64_t most) const {
     const int64_t block =
@@ -173,7 +174,7 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
   }
 
   Prepared prepared(const std::vector<float>& x, int64_t k) const {
-    return prepared(kernel_.form, x, k);
+    return prepared(form_for(static_cast<int64_t>(x.size()) / k), x, k);
   }
   Prepared prepared(ActivationForm form, const std::vector<float>& x, int64_t k) const {
     Prepared p{static_cast<int64_t>(x.size()) / k, k, kernels_->prepared_size(form, k), nullptr};
@@ -190,7 +191,7 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
   }
 
   std::vector<float> run(const Weights& w, const Prepared& x, const Options& o = {}) const {
-    const MatmulKernel kernel = kernels_->kernel(w.type);
+    const MatmulKernel kernel = kernels_->kernel(w.type, x.n_tokens);
     const int64_t stride = w.n_rows + o.gap;
     const size_t size = static_cast<size_t>(stride * x.n_tokens - o.gap);
     const size_t scratch_size = (kernels_->scratch_size(w.type, w.k) + 63) / 64 * 64;
@@ -258,18 +259,14 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
     return values;
   }
 
-  // Whether weights are rounded to BF16 for so many tokens.
-  bool rounds_weights(int64_t n_tokens) const {
-    return n_tokens >= kRoundingTokens && std::string(kernels_->isa) == "amx" &&
-           kernel_.form == ActivationForm::Q8;
-  }
+  bool rounds_weights(int64_t n_tokens) const { return form_for(n_tokens) == ActivationForm::BF16; }
 
   // Against weights as a product of so many tokens reads them.
   void expect_products(const Weights& w, const std::vector<float>& x,
                        const std::vector<float>& found, const Options& o, double tolerance) const {
     const int64_t n_tokens = static_cast<int64_t>(x.size()) / w.k;
     const std::vector<float> values =
-        rounds_weights(n_tokens) ? weights_read(w, kRoundingTokens) : w.values;
+        rounds_weights(n_tokens) ? weights_read(w, kManyTokens) : w.values;
     expect_products_of(values, w, x, found, o, tolerance);
   }
 
@@ -334,12 +331,17 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
 
 TEST_P(MatmulTest, ReadsActivationsAsTheirFormSays) {
   for (const int64_t k : lengths(600)) {
-    std::vector<float> x = uneven(3 * k);
+    const int64_t n_tokens = draw(0, 1) == 0 ? 3 : kManyTokens;
+    std::vector<float> x = uneven(n_tokens * k);
     std::fill_n(x.begin(), std::min(k, kBlock), 0.0F);
     const std::vector<float> found = read_back(prepared(x, k));
     for (size_t i = 0; i < x.size(); ++i) {
-      if (kernel_.form == ActivationForm::F32) {
+      if (form_for(n_tokens) == ActivationForm::F32) {
         ASSERT_FLOAT_EQ(found[i], x[i]);
+        continue;
+      }
+      if (form_for(n_tokens) == ActivationForm::BF16) {  // half a unit in the last of 8 bits
+        ASSERT_NEAR(found[i], x[i], 0x1p-8 * std::abs(double{x[i]}));
         continue;
       }
       float largest = 0;
@@ -521,7 +523,7 @@ TEST(MatmulKernels, AreNamed) {
   const MatmulKernels* const best = matmul_kernels();
   if (best != nullptr) {
     EXPECT_EQ(best, matmul_kernels_named(best->isa));
-    EXPECT_EQ(best->kernel(GGML_TYPE_I32).multiply, nullptr);
+    EXPECT_EQ(best->kernel(GGML_TYPE_I32, 1).multiply, nullptr);
   }
 }
 
