@@ -56,9 +56,10 @@ class Executor {
 };
 
 // Our kernels where there are any for a node, ggml's for others, on threads that share the work
-// as they become free (runtime/cpu/).
+// as they become free (runtime/cpu/), on these CPUs unless there are none named.
 // `by_node`: nodes that are left to ggml run one by one, to be seen and timed.
-Status make_cpu_executor(int n_threads, bool by_node, std::unique_ptr<Executor>& out);
+Status make_cpu_executor(int n_threads, const std::vector<int>& cpus, bool by_node,
+                         std::unique_ptr<Executor>& out);
 
 // Whether that executor's products read weights of a type as ggml stores them.
 bool multiplies_unpacked(ggml_type type);

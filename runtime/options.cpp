@@ -7,12 +7,16 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "executorch_ggml/options.h"
+#include "runtime/platform/cpu_affinity.h"
 #include "runtime/platform/system_info.h"
 
 namespace executorch_ggml {
 namespace {
+
+constexpr int kMaxCpus = 1024;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -71,6 +75,52 @@ bool set_positions(int64_t& field, const OptionValue& value) {
   return parsed.has_value();
 }
 
+// "0-3,8": the numbers in their order.
+std::optional<std::vector<int>> to_cpus(std::string_view list) {
+  std::vector<int> cpus;
+  const auto read = [&list](int& number) {
+    const auto [stop, error] = std::from_chars(list.data(), list.data() + list.size(), number);
+    list.remove_prefix(static_cast<size_t>(stop - list.data()));
+    return error == std::errc() && number >= 0 && number < kMaxCpus;
+  };
+  const auto skip = [&list](char c) {
+    const bool found = list.starts_with(c);
+    list.remove_prefix(found ? 1 : 0);
+    return found;
+  };
+  do {
+    int first = 0;
+    if (!read(first)) {
+      return std::nullopt;
+    }
+    int last = first;
+    if (skip('-') && !read(last)) {
+      return std::nullopt;
+    }
+    for (int cpu = first; cpu <= last; ++cpu) {
+      cpus.push_back(cpu);
+    }
+    if (last < first || std::ranges::count(cpus, last) > 1) {
+      return std::nullopt;
+    }
+  } while (skip(','));
+  return list.empty() ? std::optional(cpus) : std::nullopt;
+}
+
+bool set_affinity(RuntimeOptions& o, const OptionValue& value) {
+  const int64_t* const number = std::get_if<int64_t>(&value);  // of one CPU
+  const std::string text =
+      number == nullptr ? lower(to_text(value).value_or("")) : std::to_string(*number);
+  o.choose_cpus = text == "auto";
+  o.cpus.clear();
+  if (o.choose_cpus || text == "none") {
+    return true;
+  }
+  std::optional<std::vector<int>> cpus = to_cpus(text);
+  o.cpus = std::move(cpus).value_or(std::vector<int>());
+  return !o.cpus.empty();
+}
+
 bool set_text(std::string& field, const OptionValue& value, bool may_be_empty) {
   std::optional<std::string> parsed = to_text(value);
   if (!parsed || (parsed->empty() && !may_be_empty)) {
@@ -78,6 +128,28 @@ bool set_text(std::string& field, const OptionValue& value, bool may_be_empty) {
   }
   field = *std::move(parsed);
   return true;
+}
+
+// Where the options leave threads and CPUs open, they follow from each other and the machine.
+Status choose_threads(RuntimeOptions& o) {
+  const std::vector<int> allowed = allowed_cpus();
+  if (o.n_threads == 0) {
+    const int n = o.cpus.empty() ? physical_core_count() : static_cast<int>(o.cpus.size());
+    o.n_threads = std::clamp(n, 1, 1024);
+  }
+  // Each CPU has a thread anyway. One that a busy CPU slows is not in another's way so.
+  if (o.choose_cpus && o.n_threads > 1 && static_cast<size_t>(o.n_threads) == allowed.size()) {
+    o.cpus = allowed;
+  }
+  for (const int cpu : o.cpus) {
+    if (!allowed.empty() && std::ranges::find(allowed, cpu) == allowed.end()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "option '%s' names CPU %d, which this process may not use: it has %zu "
+                        "CPUs, from %d to %d",
+                        option::kAffinity, cpu, allowed.size(), allowed.front(), allowed.back());
+    }
+  }
+  return {};
 }
 
 constexpr char kBoolValues[] = "true or false (also 1/0, on/off)";
@@ -98,6 +170,8 @@ constexpr std::array kOptions = {
                 o.n_threads = static_cast<int>(n.value_or(0));
                 return n.has_value();
               }},
+    OptionDef{option::kAffinity, "GGML_AFFINITY", "auto, none, or CPUs such as 0-3,8",
+              [](RuntimeOptions& o, const OptionValue& v) { return set_affinity(o, v); }},
     OptionDef{option::kDevice, "GGML_BACKEND_DEVICE", "the name of a ggml device, such as cpu",
               [](RuntimeOptions& o, const OptionValue& v) {
                 return set_text(o.device, v, /*may_be_empty=*/false);
@@ -255,10 +329,7 @@ Status resolve_options(std::span<const OptionSetting> runtime_specs,
                       "is only read by flash attention; use f16, or leave '%s' out",
                       option::kCacheType, option::kFlashAttention, option::kFlashAttention);
   }
-  if (out.n_threads == 0) {
-    out.n_threads = std::clamp(physical_core_count(), 1, 1024);
-  }
-  return {};
+  return choose_threads(out);
 }
 
 }  // namespace executorch_ggml

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "runtime/status.h"
 
@@ -31,7 +32,9 @@ struct OptionSetting {
 };
 
 struct RuntimeOptions {
-  int n_threads = 1;  // after resolve_options: >= 1
+  int n_threads = 1;        // after resolve_options: >= 1
+  std::vector<int> cpus;    // of the threads; none: any
+  bool choose_cpus = true;  // resolve_options does
   std::string device = "cpu";
   std::optional<bool> flash_attention;
   CacheType cache_type = CacheType::F16;

@@ -1,8 +1,12 @@
 #include "runtime/cpu/task_pool.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <system_error>
+#include <utility>
+
+#include "runtime/platform/cpu_affinity.h"
 
 namespace executorch_ggml {
 namespace {
@@ -25,7 +29,7 @@ void pause_briefly() {
 
 struct Registry {
   std::mutex mutex;
-  std::map<int, std::weak_ptr<TaskPool>> pools;
+  std::map<std::pair<int, std::vector<int>>, std::weak_ptr<TaskPool>> pools;
 };
 
 Registry& registry() {
@@ -35,19 +39,20 @@ Registry& registry() {
 
 }  // namespace
 
-Status TaskPool::acquire(int n_threads, std::shared_ptr<TaskPool>& out) {
+Status TaskPool::acquire(int n_threads, const std::vector<int>& cpus,
+                         std::shared_ptr<TaskPool>& out) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     return make_error(StatusCode::InvalidArgument, "%d threads: expected 1 to %d", n_threads,
                       kMaxThreads);
   }
   const std::lock_guard lock(registry().mutex);
-  std::weak_ptr<TaskPool>& slot = registry().pools[n_threads];
+  std::weak_ptr<TaskPool>& slot = registry().pools[{n_threads, cpus}];
   out = slot.lock();
   if (out != nullptr) {
     return {};
   }
   try {
-    out = std::make_shared<TaskPool>(n_threads);
+    out = std::make_shared<TaskPool>(n_threads, cpus);
   } catch (const std::system_error&) {
     return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made", n_threads);
   }
@@ -55,7 +60,8 @@ Status TaskPool::acquire(int n_threads, std::shared_ptr<TaskPool>& out) {
   return {};
 }
 
-TaskPool::TaskPool(int n_threads) : slots_(static_cast<size_t>(n_threads)) {
+TaskPool::TaskPool(int n_threads, std::vector<int> cpus)
+    : cpus_(std::move(cpus)), slots_(static_cast<size_t>(n_threads)) {
   workers_.reserve(static_cast<size_t>(n_threads) - 1);
   try {
     for (int thread = 1; thread < n_threads; ++thread) {
@@ -79,6 +85,8 @@ void TaskPool::stop() {
 
 void TaskPool::run(TaskProgram& program) {
   const std::lock_guard lock(mutex_);
+  const bool shares = std::ranges::any_of(program.steps(), [](uint32_t n) { return n > 1; });
+  const CpuBinding binding(shares ? cpus_of(0) : std::span<const int>());
   program_ = &program;
   steps_ = program.steps();
   first_step_ = unpack(state_).step + 1;
@@ -92,7 +100,13 @@ void TaskPool::run(TaskProgram& program) {
   wait_for_surplus();
 }
 
+std::span<const int> TaskPool::cpus_of(int thread) const {
+  const std::span<const int> all = cpus_;
+  return all.size() < slots_.size() ? all : all.subspan(static_cast<size_t>(thread), 1);
+}
+
 void TaskPool::work(int thread) {
+  const CpuBinding binding(cpus_of(thread));
   while (!stopping_) {
     if (State seen{}; !run_one(thread, seen) && !stopping_) {
       wait_for_change(seen.step, thread);

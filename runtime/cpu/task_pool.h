@@ -37,11 +37,14 @@ class TaskProgram {
 
 class TaskPool {
  public:
-  // The pool of n_threads (>= 1, the caller's included), made on first use and shared by all who
-  // ask for as many.
-  static Status acquire(int n_threads, std::shared_ptr<TaskPool>& out);
+  // The pool of n_threads (>= 1, the caller's included) on these CPUs, made on first use and
+  // shared by all who ask for the same.
+  static Status acquire(int n_threads, const std::vector<int>& cpus,
+                        std::shared_ptr<TaskPool>& out);
 
-  explicit TaskPool(int n_threads);
+  // A thread keeps to a CPU of its own if there are enough, else to all of these; with none, to
+  // no CPU. The caller's is free again after a run.
+  explicit TaskPool(int n_threads, std::vector<int> cpus = {});
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -77,6 +80,7 @@ class TaskPool {
     return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)};
   }
 
+  std::span<const int> cpus_of(int thread) const;
   void work(int thread);
   void stop();
   // Takes and runs a task if there is one; else `seen` is the state without one.
@@ -92,6 +96,7 @@ class TaskPool {
   void wait_for_change(uint32_t step, int thread);
   void wait_for_surplus();
 
+  const std::vector<int> cpus_;
   std::mutex mutex_;  // of a program's run
   TaskProgram* program_ = nullptr;
   std::span<const uint32_t> steps_;

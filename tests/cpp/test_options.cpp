@@ -6,6 +6,7 @@
 #include "executorch_ggml/options.h"
 #include "runtime/backend_options.h"
 #include "runtime/options.h"
+#include "runtime/platform/cpu_affinity.h"
 #include "runtime/platform/system_info.h"
 
 namespace executorch_ggml {
@@ -116,6 +117,33 @@ TEST(Options, ABadValueNamesKeySourceAndWhatIsAccepted) {
   }
   error_of({{option::kContext, true}});
   error_of({{option::kSession, std::string("a:b")}});  // commands split at the colon
+}
+
+TEST(Options, ThreadsAreBoundToTheCpusNamed) {
+  const std::vector<int> allowed = allowed_cpus();
+  if (allowed.empty()) {
+    GTEST_SKIP() << "this system does not bind threads";
+  }
+  const auto of = [](const OptionValue& affinity, int64_t n_threads = 0) {
+    return resolved({{option::kAffinity, affinity}, {option::kNumThreads, n_threads}});
+  };
+  const std::string first = std::to_string(allowed.front());
+  EXPECT_EQ(of(first).cpus, std::vector{allowed.front()});
+  EXPECT_EQ(of(first).n_threads, 1);
+  EXPECT_EQ(of(int64_t{allowed.front()}, 3).n_threads, 3);
+  EXPECT_EQ(of(std::string("none")).cpus, std::vector<int>{});
+  const auto all = static_cast<int64_t>(allowed.size());
+  EXPECT_EQ(of(std::string("auto"), all).cpus, all > 1 ? allowed : std::vector<int>{});
+  EXPECT_EQ(of(std::string("auto"), all + 1).cpus, std::vector<int>{});
+  if (all == allowed.back() + 1) {
+    const std::string list = "0-" + std::to_string(all - 1);
+    EXPECT_EQ(of(list).cpus, allowed);
+    EXPECT_EQ(of(list).n_threads, all);
+  }
+  mentions(error_of({{option::kAffinity, std::string("1023")}}), {"affinity", "1023", "CPUs"});
+  for (const char* bad : {"", "-", "0-", "1-0", "0,0", "0-2,1", "0,", ",0", "a", "2000", "0 1"}) {
+    mentions(error_of({{option::kAffinity, std::string(bad)}}), {"affinity", "auto", "0-3,8"});
+  }
 }
 
 TEST(Options, UnknownCompileSpecsBelongToTheExporter) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/cpu/task_pool.h"
+#include "runtime/platform/cpu_affinity.h"
 
 namespace executorch_ggml {
 namespace {
@@ -229,17 +230,65 @@ TEST(TaskPool, GoesOnWithoutAThreadThatIsPutAside) {
   }
 }
 
+// Notes the CPUs that each thread may use while it runs a task.
+class Places final : public TaskProgram {
+ public:
+  explicit Places(int n_threads) : seen(static_cast<size_t>(n_threads)) {}
+
+  std::span<const uint32_t> steps() const override { return steps_; }
+  void run_task(uint32_t /*step*/, uint32_t /*task*/, int thread) override {
+    seen[static_cast<size_t>(thread)] = allowed_cpus();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the others get some as well
+  }
+
+  std::vector<std::vector<int>> seen;
+
+ private:
+  const std::vector<uint32_t> steps_ = {20};
+};
+
+TEST(TaskPool, KeepsThreadsOnTheirCpusAndGivesTheCallersBack) {
+  const std::vector<int> allowed = allowed_cpus();
+  if (allowed.size() < 2) {
+    GTEST_SKIP() << "needs two CPUs, and a system that binds threads to them";
+  }
+  const std::vector<int> two = {allowed[1], allowed[0]};
+  {
+    TaskPool pool(2, two);
+    Places places(2);
+    pool.run(places);
+    EXPECT_EQ(places.seen[0], std::vector{two[0]});
+    EXPECT_EQ(places.seen[1], std::vector{two[1]});
+    EXPECT_EQ(allowed_cpus(), allowed);
+  }
+  {
+    TaskPool pool(2, {two[0]});
+    Places places(2);
+    pool.run(places);
+    EXPECT_EQ(places.seen[0], std::vector{two[0]});
+    EXPECT_EQ(places.seen[1], std::vector{two[0]});
+  }
+  TaskPool pool(2);
+  Places places(2);
+  pool.run(places);
+  EXPECT_EQ(places.seen[1], allowed);
+}
+
 TEST(TaskPool, IsSharedByAllWhoAskForAsManyThreads) {
   std::shared_ptr<TaskPool> a;
   std::shared_ptr<TaskPool> b;
   std::shared_ptr<TaskPool> c;
-  ASSERT_TRUE(TaskPool::acquire(2, a).ok());
-  ASSERT_TRUE(TaskPool::acquire(2, b).ok());
-  ASSERT_TRUE(TaskPool::acquire(3, c).ok());
+  ASSERT_TRUE(TaskPool::acquire(2, {}, a).ok());
+  ASSERT_TRUE(TaskPool::acquire(2, {}, b).ok());
+  ASSERT_TRUE(TaskPool::acquire(3, {}, c).ok());
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
-  EXPECT_EQ(TaskPool::acquire(0, a).code(), StatusCode::InvalidArgument);
-  EXPECT_EQ(TaskPool::acquire(100000, a).code(), StatusCode::InvalidArgument);
+  if (const std::vector<int> allowed = allowed_cpus(); !allowed.empty()) {
+    ASSERT_TRUE(TaskPool::acquire(2, {allowed[0]}, c).ok());
+    EXPECT_NE(a, c);
+  }
+  EXPECT_EQ(TaskPool::acquire(0, {}, a).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(TaskPool::acquire(100000, {}, a).code(), StatusCode::InvalidArgument);
 }
 
 }  // namespace
