@@ -6,6 +6,8 @@
 #include <memory>
 #include <new>
 
+#include "runtime/platform/huge_pages.h"
+
 namespace executorch_ggml {
 
 // Named data is stored with this alignment; ggml asks for 32 bytes on the CPU.
@@ -31,6 +33,7 @@ class AlignedBuffer {
     memory_.reset();
     memory_.reset(::operator new(size, std::align_val_t{kBufferAlignment}, std::nothrow));
     size_ = memory_ != nullptr ? size : 0;
+    prefer_huge_pages(memory_.get(), size_);
     return memory_ != nullptr;
   }
   void* data() const { return memory_.get(); }

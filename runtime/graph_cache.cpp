@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/platform/huge_pages.h"
 #include "runtime/platform/system_info.h"
 
 namespace executorch_ggml {
@@ -76,6 +77,22 @@ Status GraphCache::reserve(const Plan& plan) {
                                "no memory for the intermediate results of a graph");
 }
 
+// Before the buffer is used for the first time; a graph's results tell where it is.
+void GraphCache::advise_huge_pages(const Plan& plan) {
+  if (plan.graph == nullptr || buffer_bytes() == advised_bytes_) {
+    return;
+  }
+  advised_bytes_ = buffer_bytes();
+  for (int i = 0; i < ggml_graph_n_nodes(plan.graph); ++i) {
+    ggml_backend_buffer_t buffer = ggml_graph_node(plan.graph, i)->buffer;
+    if (buffer != nullptr && ggml_backend_buffer_is_host(buffer) &&
+        ggml_backend_buffer_get_size(buffer) == advised_bytes_) {
+      prefer_huge_pages(ggml_backend_buffer_get_base(buffer), advised_bytes_);
+      return;
+    }
+  }
+}
+
 Status GraphCache::insert(std::unique_ptr<CachedPlan> plan, CachedPlan*& out) {
   while (!plans_.empty() && plans_.size() >= std::max<size_t>(capacity_, 1)) {
     plans_.pop_back();
@@ -85,6 +102,7 @@ Status GraphCache::insert(std::unique_ptr<CachedPlan> plan, CachedPlan*& out) {
       !ggml_gallocr_alloc_graph(allocator_.get(), plan->plan.graph)) {
     return make_error(StatusCode::OutOfMemory, "no memory for the intermediate results of a graph");
   }
+  advise_huge_pages(plan->plan);
   plans_.push_front(std::move(plan));
   out = plans_.front().get();
   return {};

@@ -53,10 +53,12 @@ class GraphCache {
 
  private:
   Status check_fits_machine(ggml_cgraph* graph) const;
+  void advise_huge_pages(const Plan& plan);
 
   size_t capacity_;
   ggml_backend_buffer_type_t buffer_type_;
   ggml_gallocr_ptr allocator_;
+  size_t advised_bytes_ = 0;  // of the buffer that has large pages, if it takes some
   std::list<std::unique_ptr<CachedPlan>> plans_;  // most recently used first
   Stats stats_;
 };

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "runtime/platform/huge_pages.h"
+
 namespace executorch_ggml {
 
 ZeroPages::~ZeroPages() {
@@ -15,10 +17,7 @@ bool ZeroPages::allocate(size_t size) {
   if (data == MAP_FAILED) {
     return false;
   }
-#if defined(MADV_HUGEPAGE)
-  // A hint: long caches are read row by row, and large pages take fewer table entries.
-  (void)::madvise(data, size, MADV_HUGEPAGE);
-#endif
+  prefer_huge_pages(data, size);
   data_ = data;
   size_ = size;
   return true;
