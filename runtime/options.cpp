@@ -141,8 +141,14 @@ Status choose_threads(RuntimeOptions& o) {
   if (o.choose_cpus && o.n_threads > 1 && static_cast<size_t>(o.n_threads) == allowed.size()) {
     o.cpus = allowed;
   }
+  if (!o.cpus.empty() && allowed.empty()) {
+    return make_error(StatusCode::Unsupported,
+                      "option '%s': this system does not say on which CPUs threads may run; leave "
+                      "it out",
+                      option::kAffinity);
+  }
   for (const int cpu : o.cpus) {
-    if (!allowed.empty() && std::ranges::find(allowed, cpu) == allowed.end()) {
+    if (std::ranges::find(allowed, cpu) == allowed.end()) {
       return make_error(StatusCode::InvalidArgument,
                         "option '%s' names CPU %d, which this process may not use: it has %zu "
                         "CPUs, from %d to %d",

@@ -1,5 +1,7 @@
 #include "runtime/platform/cpu_affinity.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #if defined(__linux__)
@@ -43,7 +45,10 @@ CpuBinding::CpuBinding(std::span<const int> cpus) {
     return;
   }
   std::vector<int> before = allowed_cpus();
-  if (!before.empty() && bind_to(cpus)) {
+  std::vector<int> usable;
+  std::ranges::copy_if(cpus, std::back_inserter(usable),
+                       [&before](int cpu) { return std::ranges::binary_search(before, cpu); });
+  if (!usable.empty() && bind_to(usable)) {
     before_ = std::move(before);
   }
 }

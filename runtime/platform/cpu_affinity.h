@@ -9,8 +9,9 @@ namespace executorch_ggml {
 // The CPUs that the calling thread may run on, in order; none where the system does not tell.
 std::vector<int> allowed_cpus();
 
-// Keeps the calling thread on these CPUs while it lives, and then gives it back what it had. With
-// none, or where the system refuses, the thread stays as it is.
+// Keeps the calling thread on these CPUs while it lives, and then gives it back what it had. Of
+// CPUs that the thread may not use it takes none; if no others are named, or the system refuses,
+// it stays as it is.
 class CpuBinding {
  public:
   explicit CpuBinding(std::span<const int> cpus);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 #include <random>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -267,6 +268,12 @@ TEST(TaskPool, KeepsThreadsOnTheirCpusAndGivesTheCallersBack) {
     pool.run(places);
     EXPECT_EQ(places.seen[0], std::vector{two[0]});
     EXPECT_EQ(places.seen[1], std::vector{two[0]});
+  }
+  {
+    const CpuBinding binding(std::span<const int>(two).first(1));
+    EXPECT_EQ(allowed_cpus(), std::vector{two[0]});
+    const CpuBinding other(std::span<const int>(two).last(1));  // which this thread may not use now
+    EXPECT_EQ(allowed_cpus(), std::vector{two[0]});
   }
   TaskPool pool(2);
   Places places(2);
