@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 
 #include "runtime/aligned_buffer.h"
+#include "runtime/shared_by_key.h"
 #include "runtime/symexpr.h"
 #include "runtime/weight_packing.h"
 #include "runtime/weight_source.h"
@@ -51,19 +50,9 @@ enum class Treatment { ZeroCopy, ToF32, Packed };
 // alive with it, so an address cannot come to mean something else; a plain copy
 // would hold its memory twice and is not shared.
 using SharedKey = std::tuple<const void*, size_t, ggml_type, Treatment>;
-struct SharedData {
-  std::mutex mutex;
-  std::map<SharedKey, std::weak_ptr<const WeightData>> entries;
 
-  // The entry of a key, with `mutex` held; forgets what is gone.
-  std::weak_ptr<const WeightData>& entry(const SharedKey& key) {
-    std::erase_if(entries, [](const auto& e) { return e.second.expired(); });
-    return entries[key];
-  }
-};
-
-SharedData& shared_data() {
-  static SharedData instance;
+SharedByKey<SharedKey, const WeightData>& shared_data() {
+  static SharedByKey<SharedKey, const WeightData> instance;
   return instance;
 }
 
@@ -83,10 +72,7 @@ Status share(WeightSource&& source, WeightStore::Stats& stats,
   }
   const SharedKey key{source.bytes->data(), size, source.type,
                       source.to_f32 ? Treatment::ToF32 : Treatment::ZeroCopy};
-  const std::lock_guard lock(shared_data().mutex);
-  std::weak_ptr<const WeightData>& slot = shared_data().entry(key);
-  out = slot.lock();
-  if (out == nullptr) {
+  const auto make = [&source](std::shared_ptr<const WeightData>& made) -> Status {
     AlignedBuffer converted;
     if (source.to_f32) {
       const int64_t count = source.ne[0] * source.ne[1] * source.ne[2] * source.ne[3];
@@ -97,9 +83,10 @@ Status share(WeightSource&& source, WeightStore::Stats& stats,
       ggml_get_type_traits(source.type)
           ->to_float(source.bytes->data(), static_cast<float*>(converted.data()), count);
     }
-    out = std::make_shared<const WeightData>(std::move(*source.bytes), std::move(converted));
-    slot = out;
-  }
+    made = std::make_shared<const WeightData>(std::move(*source.bytes), std::move(converted));
+    return {};
+  };
+  EG_RETURN_IF_ERROR(shared_data().get(key, out, make));
   (source.to_f32 ? stats.converted : stats.zero_copy) += size;
   return {};
 }
@@ -178,15 +165,14 @@ Status WeightStore::pack(size_t weight) {
   ggml_format_name(tensor, "p:%s", plain.name);
   // Shared where the plain data is: a copy of this handle's own has its own address.
   const SharedKey key{plain.data, ggml_nbytes(&plain), plain.type, Treatment::Packed};
-  const std::lock_guard lock(shared_data().mutex);
-  std::weak_ptr<const WeightData>& slot = shared_data().entry(key);
-  std::shared_ptr<const WeightData> data = slot.lock();
-  if (data == nullptr) {
+  std::shared_ptr<const WeightData> data;
+  const auto make = [&](std::shared_ptr<const WeightData>& made) -> Status {
     ggml_backend_buffer_ptr packed;
     EG_RETURN_IF_ERROR(pack_weight(layout, *tensor, plain.data, packed));
-    data = std::make_shared<const WeightData>(data_[weight], std::move(packed));
-    slot = data;
-  }
+    made = std::make_shared<const WeightData>(data_[weight], std::move(packed));
+    return {};
+  };
+  EG_RETURN_IF_ERROR(shared_data().get(key, data, make));
   use_packed(data->packed(), *tensor);
   stats_.packed += ggml_nbytes(&plain);
   packed_[weight] = tensor;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <system_error>
 #include <utility>
 
 #include "runtime/platform/cpu_affinity.h"
+#include "runtime/shared_by_key.h"
 
 namespace executorch_ggml {
 namespace {
@@ -27,13 +27,8 @@ void pause_briefly() {
 #endif
 }
 
-struct Registry {
-  std::mutex mutex;
-  std::map<std::pair<int, std::vector<int>>, std::weak_ptr<TaskPool>> pools;
-};
-
-Registry& registry() {
-  static Registry instance;
+SharedByKey<std::pair<int, std::vector<int>>, TaskPool>& shared_pools() {
+  static SharedByKey<std::pair<int, std::vector<int>>, TaskPool> instance;
   return instance;
 }
 
@@ -45,19 +40,15 @@ Status TaskPool::acquire(int n_threads, const std::vector<int>& cpus,
     return make_error(StatusCode::InvalidArgument, "%d threads: expected 1 to %d", n_threads,
                       kMaxThreads);
   }
-  const std::lock_guard lock(registry().mutex);
-  std::weak_ptr<TaskPool>& slot = registry().pools[{n_threads, cpus}];
-  out = slot.lock();
-  if (out != nullptr) {
-    return {};
-  }
-  try {
-    out = std::make_shared<TaskPool>(n_threads, cpus);
-  } catch (const std::system_error&) {
-    return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made", n_threads);
-  }
-  slot = out;
-  return {};
+  return shared_pools().get({n_threads, cpus}, out, [&](std::shared_ptr<TaskPool>& pool) -> Status {
+    try {
+      pool = std::make_shared<TaskPool>(n_threads, cpus);
+      return {};
+    } catch (const std::system_error&) {
+      return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made",
+                        n_threads);
+    }
+  });
 }
 
 TaskPool::TaskPool(int n_threads, std::vector<int> cpus)
