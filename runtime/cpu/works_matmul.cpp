@@ -119,7 +119,8 @@ class MatmulWork final : public Work {
   }
 
   int64_t n_shares() const { return static_cast<int64_t>(first_rows_.size()) - 1; }
-  int64_t most_rows() const { return first_rows_[1]; }  // the first share is the longest
+  // The first share is the longest. There is none of a matrix without rows.
+  int64_t most_rows() const { return n_shares() == 0 ? 0 : first_rows_[1]; }
 
   // Each share is a part of the rows that are left, between the longest and the shortest task.
   void share_rows(int n_threads) {
