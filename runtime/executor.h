@@ -8,6 +8,7 @@
 
 #include "ggml.h"
 #include "runtime/plan.h"
+#include "runtime/platform/cpu_affinity.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -56,9 +57,9 @@ class Executor {
 };
 
 // Our kernels where there are any for a node, ggml's for others, on threads that share the work
-// as they become free (runtime/cpu/), on these CPUs unless there are none named.
+// as they become free (runtime/cpu/), placed so.
 // `by_node`: nodes that are left to ggml run one by one, to be seen and timed.
-Status make_cpu_executor(int n_threads, const std::vector<int>& cpus, bool by_node,
+Status make_cpu_executor(int n_threads, const CpuPlacement& placement, bool by_node,
                          std::unique_ptr<Executor>& out);
 
 // Whether that executor's products read weights of a type as ggml stores them.

@@ -111,14 +111,13 @@ bool set_affinity(RuntimeOptions& o, const OptionValue& value) {
   const int64_t* const number = std::get_if<int64_t>(&value);  // of one CPU
   const std::string text =
       number == nullptr ? lower(to_text(value).value_or("")) : std::to_string(*number);
-  o.choose_cpus = text == "auto";
-  o.cpus.clear();
-  if (o.choose_cpus || text == "none") {
+  o.placement = {.cpus = {}, .always = text != "auto"};
+  if (text == "auto" || text == "none") {
     return true;
   }
   std::optional<std::vector<int>> cpus = to_cpus(text);
-  o.cpus = std::move(cpus).value_or(std::vector<int>());
-  return !o.cpus.empty();
+  o.placement.cpus = std::move(cpus).value_or(std::vector<int>());
+  return !o.placement.cpus.empty();
 }
 
 bool set_text(std::string& field, const OptionValue& value, bool may_be_empty) {
@@ -133,21 +132,23 @@ bool set_text(std::string& field, const OptionValue& value, bool may_be_empty) {
 // Where the options leave threads and CPUs open, they follow from each other and the machine.
 Status choose_threads(RuntimeOptions& o) {
   const std::vector<int> allowed = allowed_cpus();
+  std::vector<int>& cpus = o.placement.cpus;
   if (o.n_threads == 0) {
-    const int n = o.cpus.empty() ? physical_core_count() : static_cast<int>(o.cpus.size());
+    const int n = cpus.empty() ? physical_core_count() : static_cast<int>(cpus.size());
     o.n_threads = std::clamp(n, 1, 1024);
   }
   // Each CPU has a thread anyway. One that a busy CPU slows is not in another's way so.
-  if (o.choose_cpus && o.n_threads > 1 && static_cast<size_t>(o.n_threads) == allowed.size()) {
-    o.cpus = allowed;
+  if (!o.placement.always && o.n_threads > 1 &&
+      static_cast<size_t>(o.n_threads) == allowed.size()) {
+    cpus = allowed;
   }
-  if (!o.cpus.empty() && allowed.empty()) {
+  if (!cpus.empty() && allowed.empty()) {
     return make_error(StatusCode::Unsupported,
                       "option '%s': this system does not say on which CPUs threads may run; leave "
                       "it out",
                       option::kAffinity);
   }
-  for (const int cpu : o.cpus) {
+  for (const int cpu : cpus) {
     if (std::ranges::find(allowed, cpu) == allowed.end()) {
       return make_error(StatusCode::InvalidArgument,
                         "option '%s' names CPU %d, which this process may not use: it has %zu "

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/platform/cpu_affinity.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -32,9 +33,8 @@ struct OptionSetting {
 };
 
 struct RuntimeOptions {
-  int n_threads = 1;        // after resolve_options: >= 1
-  std::vector<int> cpus;    // of the threads; none: any
-  bool choose_cpus = true;  // resolve_options does
+  int n_threads = 1;       // after resolve_options: >= 1
+  CpuPlacement placement;  // `always`: as given, else as resolve_options chose
   std::string device = "cpu";
   std::optional<bool> flash_attention;
   CacheType cache_type = CacheType::F16;

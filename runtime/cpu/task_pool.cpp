@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/platform/cpu_affinity.h"
 #include "runtime/shared_by_key.h"
 
 namespace executorch_ggml {
@@ -27,32 +26,33 @@ void pause_briefly() {
 #endif
 }
 
-SharedByKey<std::pair<int, std::vector<int>>, TaskPool>& shared_pools() {
-  static SharedByKey<std::pair<int, std::vector<int>>, TaskPool> instance;
+SharedByKey<std::pair<int, CpuPlacement>, TaskPool>& shared_pools() {
+  static SharedByKey<std::pair<int, CpuPlacement>, TaskPool> instance;
   return instance;
 }
 
 }  // namespace
 
-Status TaskPool::acquire(int n_threads, const std::vector<int>& cpus,
+Status TaskPool::acquire(int n_threads, const CpuPlacement& placement,
                          std::shared_ptr<TaskPool>& out) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     return make_error(StatusCode::InvalidArgument, "%d threads: expected 1 to %d", n_threads,
                       kMaxThreads);
   }
-  return shared_pools().get({n_threads, cpus}, out, [&](std::shared_ptr<TaskPool>& pool) -> Status {
-    try {
-      pool = std::make_shared<TaskPool>(n_threads, cpus);
-      return {};
-    } catch (const std::system_error&) {
-      return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made",
-                        n_threads);
-    }
-  });
+  return shared_pools().get(
+      {n_threads, placement}, out, [&](std::shared_ptr<TaskPool>& pool) -> Status {
+        try {
+          pool = std::make_shared<TaskPool>(n_threads, placement);
+          return {};
+        } catch (const std::system_error&) {
+          return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made",
+                            n_threads);
+        }
+      });
 }
 
-TaskPool::TaskPool(int n_threads, std::vector<int> cpus)
-    : cpus_(std::move(cpus)), slots_(static_cast<size_t>(n_threads)) {
+TaskPool::TaskPool(int n_threads, CpuPlacement placement)
+    : placement_(std::move(placement)), slots_(static_cast<size_t>(n_threads)) {
   workers_.reserve(static_cast<size_t>(n_threads) - 1);
   try {
     for (int thread = 1; thread < n_threads; ++thread) {
@@ -76,10 +76,10 @@ void TaskPool::stop() {
 
 void TaskPool::run(TaskProgram& program) {
   const std::lock_guard lock(mutex_);
-  const bool shares = std::ranges::any_of(program.steps(), [](uint32_t n) { return n > 1; });
-  const CpuBinding binding(shares ? cpus_of(0) : std::span<const int>());
   program_ = &program;
   steps_ = program.steps();
+  bound_ = wants_binding();
+  place(0);
   first_step_ = unpack(state_).step + 1;
   open(0, 0);
   State seen{};
@@ -89,20 +89,38 @@ void TaskPool::run(TaskProgram& program) {
     }
   }
   wait_for_surplus();
+  slots_[0].binding.reset();
 }
 
-std::span<const int> TaskPool::cpus_of(int thread) const {
-  const std::span<const int> all = cpus_;
-  return all.size() < slots_.size() ? all : all.subspan(static_cast<size_t>(thread), 1);
+bool TaskPool::wants_binding() const {
+  for (uint32_t step = 0; step < steps_.size() && !placement_.cpus.empty(); ++step) {
+    if (steps_[step] > 1 && (placement_.always || program_->stores_apart(step, 0))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void TaskPool::place(int thread) {
+  std::optional<CpuBinding>& binding = slots_[static_cast<size_t>(thread)].binding;
+  if (binding.has_value() == bound_) {
+    return;
+  }
+  if (!bound_) {
+    binding.reset();
+    return;
+  }
+  const std::span<const int> all = placement_.cpus;
+  binding.emplace(all.size() < slots_.size() ? all : all.subspan(static_cast<size_t>(thread), 1));
 }
 
 void TaskPool::work(int thread) {
-  const CpuBinding binding(cpus_of(thread));
   while (!stopping_) {
     if (State seen{}; !run_one(thread, seen) && !stopping_) {
       wait_for_change(seen.step, thread);
     }
   }
+  slots_[static_cast<size_t>(thread)].binding.reset();
 }
 
 bool TaskPool::run_one(int thread, State& seen) {
@@ -115,6 +133,7 @@ bool TaskPool::run_one(int thread, State& seen) {
     // One task less is one less in the lower half.
   } while (!state_.compare_exchange_weak(word, word - 1, std::memory_order_acquire));
   // The program cannot end before this task has.
+  place(thread);
   const uint32_t index = seen.step - first_step_;
   const uint32_t task = steps_[index] - seen.tasks_left;
   if (program_->stores_apart(index, task)) {

@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "runtime/platform/cpu_affinity.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -30,21 +32,21 @@ class TaskProgram {
   virtual void run_task(uint32_t step, uint32_t task, int thread) = 0;
   // Whether run_task only leaves the task's result in memory of `thread`, and store_task puts it
   // in place. Several threads may then run the task, of which one stores its result; the others
-  // may still be at it when later steps change what it reads, but not when the program ends.
+  // may still be at it when later steps change what it reads, but not when the program ends. As a
+  // thread that is put aside is then no loss, threads may keep to a CPU each.
   virtual bool stores_apart(uint32_t /*step*/, uint32_t /*task*/) const { return false; }
   virtual void store_task(uint32_t /*step*/, uint32_t /*task*/, int /*thread*/) {}
 };
 
 class TaskPool {
  public:
-  // The pool of n_threads (>= 1, the caller's included) on these CPUs, made on first use and
-  // shared by all who ask for the same.
-  static Status acquire(int n_threads, const std::vector<int>& cpus,
+  // The pool of n_threads (>= 1, the caller's included), placed so, made on first use and shared
+  // by all who ask for the same.
+  static Status acquire(int n_threads, const CpuPlacement& placement,
                         std::shared_ptr<TaskPool>& out);
 
-  // A thread keeps to a CPU of its own if there are enough, else to all of these; with none, to
-  // no CPU. The caller's is free again after a run.
-  explicit TaskPool(int n_threads, std::vector<int> cpus = {});
+  // The caller's thread is free again after a run.
+  explicit TaskPool(int n_threads, CpuPlacement placement = {});
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -64,10 +66,11 @@ class TaskPool {
   // In place of tasks_left: no program runs.
   static constexpr uint32_t kIdle = UINT32_MAX;
 
-  // What a thread runs that others may run as well.
   struct alignas(64) Slot {
-    // A State with the task's number plus one in place of tasks_left; or one of these.
+    // What the thread runs that others may run as well: a State with the task's number plus one
+    // in place of tasks_left; or one of these.
     std::atomic<uint64_t> task = kNone;
+    std::optional<CpuBinding> binding;  // used by the thread alone
   };
   static constexpr uint64_t kNone = 0;
   // The result will not be stored: somebody else's was, or may be.
@@ -80,7 +83,9 @@ class TaskPool {
     return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)};
   }
 
-  std::span<const int> cpus_of(int thread) const;
+  bool wants_binding() const;
+  // Binds the thread, or frees it, as the program wants it.
+  void place(int thread);
   void work(int thread);
   void stop();
   // Takes and runs a task if there is one; else `seen` is the state without one.
@@ -96,11 +101,12 @@ class TaskPool {
   void wait_for_change(uint32_t step, int thread);
   void wait_for_surplus();
 
-  const std::vector<int> cpus_;
+  const CpuPlacement placement_;
   std::mutex mutex_;  // of a program's run
   TaskProgram* program_ = nullptr;
   std::span<const uint32_t> steps_;
   uint32_t first_step_ = 0;
+  bool bound_ = false;  // the threads, while the program runs
 
   alignas(64) std::atomic<uint64_t> state_ = pack({0, kIdle});
   alignas(64) std::atomic<uint32_t> unfinished_ = 0;

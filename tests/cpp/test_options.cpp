@@ -128,16 +128,16 @@ TEST(Options, ThreadsAreBoundToTheCpusNamed) {
     return resolved({{option::kAffinity, affinity}, {option::kNumThreads, n_threads}});
   };
   const std::string first = std::to_string(allowed.front());
-  EXPECT_EQ(of(first).cpus, std::vector{allowed.front()});
+  EXPECT_EQ(of(first).placement.cpus, std::vector{allowed.front()});
   EXPECT_EQ(of(first).n_threads, 1);
   EXPECT_EQ(of(int64_t{allowed.front()}, 3).n_threads, 3);
-  EXPECT_EQ(of(std::string("none")).cpus, std::vector<int>{});
+  EXPECT_EQ(of(std::string("none")).placement.cpus, std::vector<int>{});
   const auto all = static_cast<int64_t>(allowed.size());
-  EXPECT_EQ(of(std::string("auto"), all).cpus, all > 1 ? allowed : std::vector<int>{});
-  EXPECT_EQ(of(std::string("auto"), all + 1).cpus, std::vector<int>{});
+  EXPECT_EQ(of(std::string("auto"), all).placement.cpus, all > 1 ? allowed : std::vector<int>{});
+  EXPECT_EQ(of(std::string("auto"), all + 1).placement.cpus, std::vector<int>{});
   if (all == allowed.back() + 1) {
     const std::string list = "0-" + std::to_string(all - 1);
-    EXPECT_EQ(of(list).cpus, allowed);
+    EXPECT_EQ(of(list).placement.cpus, allowed);
     EXPECT_EQ(of(list).n_threads, all);
   }
   mentions(error_of({{option::kAffinity, std::string("1023")}}), {"affinity", "1023", "CPUs"});

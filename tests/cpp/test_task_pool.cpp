@@ -234,8 +234,10 @@ TEST(TaskPool, GoesOnWithoutAThreadThatIsPutAside) {
 // Notes the CPUs that each thread may use while it runs a task.
 class Places final : public TaskProgram {
  public:
-  explicit Places(int n_threads) : seen(static_cast<size_t>(n_threads)) {}
+  explicit Places(int n_threads, bool apart = false)
+      : seen(static_cast<size_t>(n_threads)), apart_(apart) {}
 
+  bool stores_apart(uint32_t /*step*/, uint32_t /*task*/) const override { return apart_; }
   std::span<const uint32_t> steps() const override { return steps_; }
   void run_task(uint32_t /*step*/, uint32_t /*task*/, int thread) override {
     seen[static_cast<size_t>(thread)] = allowed_cpus();
@@ -245,6 +247,7 @@ class Places final : public TaskProgram {
   std::vector<std::vector<int>> seen;
 
  private:
+  const bool apart_;
   const std::vector<uint32_t> steps_ = {20};
 };
 
@@ -255,7 +258,7 @@ TEST(TaskPool, KeepsThreadsOnTheirCpusAndGivesTheCallersBack) {
   }
   const std::vector<int> two = {allowed[1], allowed[0]};
   {
-    TaskPool pool(2, two);
+    TaskPool pool(2, {two, /*always=*/true});
     Places places(2);
     pool.run(places);
     EXPECT_EQ(places.seen[0], std::vector{two[0]});
@@ -263,11 +266,20 @@ TEST(TaskPool, KeepsThreadsOnTheirCpusAndGivesTheCallersBack) {
     EXPECT_EQ(allowed_cpus(), allowed);
   }
   {
-    TaskPool pool(2, {two[0]});
+    TaskPool pool(2, {{two[0]}, /*always=*/true});
     Places places(2);
     pool.run(places);
     EXPECT_EQ(places.seen[0], std::vector{two[0]});
     EXPECT_EQ(places.seen[1], std::vector{two[0]});
+  }
+  {
+    TaskPool pool(2, {two, /*always=*/false});
+    for (const bool apart : {true, false, true}) {
+      Places places(2, apart);
+      pool.run(places);
+      EXPECT_EQ(places.seen[1], apart ? std::vector{two[1]} : allowed);
+      EXPECT_EQ(allowed_cpus(), allowed);
+    }
   }
   {
     const CpuBinding binding(std::span<const int>(two).first(1));
@@ -291,7 +303,7 @@ TEST(TaskPool, IsSharedByAllWhoAskForAsManyThreads) {
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
   if (const std::vector<int> allowed = allowed_cpus(); !allowed.empty()) {
-    ASSERT_TRUE(TaskPool::acquire(2, {allowed[0]}, c).ok());
+    ASSERT_TRUE(TaskPool::acquire(2, {{allowed[0]}, true}, c).ok());
     EXPECT_NE(a, c);
   }
   EXPECT_EQ(TaskPool::acquire(0, {}, a).code(), StatusCode::InvalidArgument);
