@@ -1,16 +1,18 @@
-"""Compare vision models with ExecuTorch's XNNPACK delegate on the same export, in the same run.
+"""Compare vision models with ExecuTorch's XNNPACK delegate and onnxruntime, in the same run.
 
     python -m bench.vision                             # every model
     python -m bench.vision --models mobilenet_v2 vit_b16
     python -m bench.vision --weight-dtype f16 --json result.json
 
 Shapes are the real ones, most weights random (speed does not depend on them); batch 1, 224 x 224.
-The machine should be idle: ggml's threads spin, so a busy core distorts everything.
+onnxruntime takes part where it is installed, with what exports for it (``pip install onnxruntime
+onnxscript``). The machine should be idle.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -35,7 +37,10 @@ from executorch_ggml._library import load_library
 from executorch_ggml.passes import BatchNormFoldingRewritePass
 
 CACHE = ROOT / ".cache" / "bench" / "vision"
-OURS, PEER = "executorch-ggml", "XNNPACK"
+OURS, XNNPACK, ONNXRUNTIME = "executorch-ggml", "XNNPACK", "onnxruntime"
+SUFFIXES = {OURS: "ggml.{}.pte", XNNPACK: "xnnpack.pte", ONNXRUNTIME: "onnx"}
+#: Computes the scores of one image.
+Call = Callable[[], object]
 #: A call is repeated for this long in every turn.
 SECONDS = 2.0
 
@@ -80,13 +85,16 @@ def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def contenders() -> list[str]:
+    """Ours, and the peers that are installed."""
+    onnx = all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnxscript"))
+    return [OURS, XNNPACK, *([ONNXRUNTIME] if onnx else [])]
+
+
 def exported(name: str, weight_dtype: str, anew: bool) -> dict[str, Path]:
-    """The programs of a model, ours and the peer's, made once (ours again if ``anew``)."""
+    """The programs of a model by contender, made once (ours again if ``anew``)."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    paths = {
-        OURS: CACHE / f"{name}.ggml.{weight_dtype}.pte",
-        PEER: CACHE / f"{name}.xnnpack.pte",
-    }
+    paths = {peer: CACHE / f"{name}.{SUFFIXES[peer].format(weight_dtype)}" for peer in contenders()}
     missing = [p for p in paths if not paths[p].is_file() or (anew and p == OURS)]
     if not missing:
         return paths
@@ -95,6 +103,9 @@ def exported(name: str, weight_dtype: str, anew: bool) -> dict[str, Path]:
     for peer in missing:
         _progress(f"exporting {name} for {peer}")
         program = torch.export.export(model, (torch.randn(1, 3, 224, 224),))
+        if peer == ONNXRUNTIME:
+            torch.onnx.export(program, f=paths[peer], external_data=False, verbose=False)
+            continue
         if peer == OURS:
             options = GgmlOptions(strict=True, weight_dtype=weight_dtype)
             edge = to_edge_rewrite_and_lower(
@@ -112,23 +123,48 @@ def exported(name: str, weight_dtype: str, anew: bool) -> dict[str, Path]:
     return paths
 
 
-def measure(path: Path, threads: int) -> dict[str, float]:
-    """Latency of a call, and what loading and calling adds to the peak memory of a process."""
+def _executorch(path: Path, threads: int) -> Callable[[], Call]:
     import executorch.extension.pybindings.portable_lib as portable_lib
 
     load_library()
     portable_lib._unsafe_reset_threadpool(threads)
     images = torch.randn(1, 3, 224, 224)
+
+    def load() -> Call:
+        program = portable_lib._load_for_executorch(str(path))
+        return lambda: program.run_method("forward", (images,))
+
+    return load
+
+
+def _onnxruntime(path: Path, threads: int) -> Callable[[], Call]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    images = torch.randn(1, 3, 224, 224).numpy()
+
+    def load() -> Call:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        (given,) = session.get_inputs()
+        return lambda: session.run(None, {given.name: images})
+
+    return load
+
+
+def measure(path: Path, threads: int) -> dict[str, float]:
+    """Latency of a call, and what loading and calling adds to the peak memory of a process."""
+    load = (_onnxruntime if path.suffix == ".onnx" else _executorch)(path, threads)
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
-    program = portable_lib._load_for_executorch(str(path))
+    call = load()
     for _ in range(3):
-        program.run_method("forward", (images,))
+        call()
     times: list[float] = []
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
-        program.run_method("forward", (images,))
+        call()
         times.append(time.perf_counter() - start)
     return {
         "latency_ms": statistics.median(times) * 1e3,
@@ -187,18 +223,17 @@ def main() -> None:
         runs = {peer: partial(figures, path, args.threads) for peer, path in paths.items()}
         _progress(name)
         series = take_turns(runs, args.turns, _progress)
-        found = ratios(series[OURS], series[PEER])
-        results[name] = {
-            "figures": {peer: s.values for peer, s in series.items()},
-            "ratios": {figure: asdict(summary) for figure, summary in found.items()},
-        }
-        for figure, ratio in found.items():
-            ours, peer = (Summary.of(series[p].values[figure]) for p in (OURS, PEER))
-            print(f"{name:18} {figure:16} {OURS} {ours}, {PEER} {peer}, ratio {ratio}", flush=True)
+        results[name] = {"figures": {peer: s.values for peer, s in series.items()}, "ratios": {}}
+        for peer in paths.keys() - {OURS}:
+            found = ratios(series[OURS], series[peer])
+            results[name]["ratios"][peer] = {f: asdict(summary) for f, summary in found.items()}
+            for figure, ratio in found.items():
+                a, b = (Summary.of(series[p].values[figure]) for p in (OURS, peer))
+                print(f"{name:18} {figure:16} {OURS} {a}, {peer} {b}, ratio {ratio}", flush=True)
         results[name]["profile"] = profile(paths[OURS], args.threads)
         for line in results[name]["profile"][:5]:
             print(f"{name:18} {line}", flush=True)
-    print(f"{args.threads} threads; median (lowest .. highest), ratio: ours over {PEER}'s")
+    print(f"{args.threads} threads; median (lowest .. highest), ratio: ours over the peer's")
     if args.json is not None:
         machine = platform.processor() or platform.machine()
         result = {"machine": machine, "threads": args.threads, "models": results}
