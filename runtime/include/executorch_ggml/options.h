@@ -27,8 +27,8 @@ inline constexpr char kNumThreads[] = "n_threads";
 
 // The CPUs on which the threads of our kernels run: a list such as "0-3,8", which one thread each
 // takes, in order, if it is long enough, and which all share if not; "none": where the system
-// puts them; "auto" (default): one each if the threads are as many as the CPUs that the process
-// may use, else none. The caller's thread is given back as it was. Linux only.
+// puts them; "auto" (default): one each while they decode, if they are as many as the CPUs that the
+// process may use, else none. The caller's thread is given back as it was. Linux only.
 // Variable: GGML_AFFINITY.
 inline constexpr char kAffinity[] = "affinity";
 
