@@ -97,11 +97,14 @@ std::optional<std::vector<int>> to_cpus(std::string_view list) {
     if (skip('-') && !read(last)) {
       return std::nullopt;
     }
-    for (int cpu = first; cpu <= last; ++cpu) {
-      cpus.push_back(cpu);
-    }
-    if (last < first || std::ranges::count(cpus, last) > 1) {
+    if (last < first) {
       return std::nullopt;
+    }
+    for (int cpu = first; cpu <= last; ++cpu) {
+      if (std::ranges::find(cpus, cpu) != cpus.end()) {
+        return std::nullopt;
+      }
+      cpus.push_back(cpu);
     }
   } while (skip(','));
   return list.empty() ? std::optional(cpus) : std::nullopt;
