@@ -224,7 +224,7 @@ def main() -> None:
         _progress(name)
         series = take_turns(runs, args.turns, _progress)
         results[name] = {"figures": {peer: s.values for peer, s in series.items()}, "ratios": {}}
-        for peer in paths.keys() - {OURS}:
+        for peer in [p for p in paths if p != OURS]:
             found = ratios(series[OURS], series[peer])
             results[name]["ratios"][peer] = {f: asdict(summary) for f, summary in found.items()}
             for figure, ratio in found.items():

@@ -93,7 +93,10 @@ void TaskPool::run(TaskProgram& program) {
 }
 
 bool TaskPool::wants_binding() const {
-  for (uint32_t step = 0; step < steps_.size() && !placement_.cpus.empty(); ++step) {
+  if (placement_.cpus.empty()) {
+    return false;
+  }
+  for (uint32_t step = 0; step < steps_.size(); ++step) {
     if (steps_[step] > 1 && (placement_.always || program_->stores_apart(step, 0))) {
       return true;
     }
@@ -137,7 +140,7 @@ bool TaskPool::run_one(int thread, State& seen) {
   const uint32_t index = seen.step - first_step_;
   const uint32_t task = steps_[index] - seen.tasks_left;
   if (program_->stores_apart(index, task)) {
-    run_apart({seen.step, task + 1}, thread);
+    run_apart(seen.step, task, thread);
   } else {
     program_->run_task(index, task, thread);
     finish_one(seen.step, thread);
@@ -145,15 +148,15 @@ bool TaskPool::run_one(int thread, State& seen) {
   return true;
 }
 
-void TaskPool::run_apart(State taken, int thread) {
-  const uint32_t index = taken.step - first_step_;
+void TaskPool::run_apart(uint32_t step, uint32_t task, int thread) {
+  const uint32_t index = step - first_step_;
+  uint64_t word = pack({step, task + 1});
   std::atomic<uint64_t>& slot = slots_[static_cast<size_t>(thread)].task;
-  slot.store(pack(taken), std::memory_order_release);
-  program_->run_task(index, taken.tasks_left - 1, thread);
-  uint64_t word = pack(taken);
+  slot.store(word, std::memory_order_release);
+  program_->run_task(index, task, thread);
   if (slot.compare_exchange_strong(word, kNone)) {
-    program_->store_task(index, taken.tasks_left - 1, thread);
-    finish_one(taken.step, thread);
+    program_->store_task(index, task, thread);
+    finish_one(step, thread);
     return;
   }
   // Somebody was faster, and the program may have gone on.
@@ -173,9 +176,10 @@ void TaskPool::run_again(uint32_t step, int thread) {
     own = kSurplus;
     if (unpack(state_).step == step) {
       const uint32_t index = step - first_step_;
-      program_->run_task(index, held.tasks_left - 1, thread);
+      const uint32_t task = held.tasks_left - 1;
+      program_->run_task(index, task, thread);
       if (slot.task.compare_exchange_strong(word, kSurplus)) {
-        program_->store_task(index, held.tasks_left - 1, thread);
+        program_->store_task(index, task, thread);
         own = kNone;
         finish_one(step, thread);
         continue;

@@ -90,7 +90,7 @@ class TaskPool {
   void stop();
   // Takes and runs a task if there is one; else `seen` is the state without one.
   bool run_one(int thread, State& seen);
-  void run_apart(State taken, int thread);
+  void run_apart(uint32_t step, uint32_t task, int thread);
   // Runs the tasks of this step that others hold.
   void run_again(uint32_t step, int thread);
   void finish_one(uint32_t step, int thread);

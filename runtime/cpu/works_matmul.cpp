@@ -31,8 +31,7 @@ class MatmulWork final : public Work {
   // y: the product itself, or what was added to it last.
   MatmulWork(const MatmulKernels& kernels, const ggml_tensor& product, const ggml_tensor& y,
              const ggml_tensor* bias, const ggml_tensor* residual, size_t prepared, int n_threads)
-      : kernels_(kernels),
-        kernel_(kernels.kernel(product.src[0]->type, product.src[1]->ne[1])),
+      : kernel_(kernels.kernel(product.src[0]->type, product.src[1]->ne[1])),
         w_(*product.src[0]),
         x_(*product.src[1]),
         y_(y),
@@ -139,7 +138,6 @@ class MatmulWork final : public Work {
     }
   }
 
-  const MatmulKernels& kernels_;
   const MatmulKernel kernel_;
   const ggml_tensor& w_;
   const ggml_tensor& x_;

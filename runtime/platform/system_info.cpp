@@ -6,9 +6,11 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "runtime/platform/cpu_affinity.h"
 
 #if defined(__linux__)
-#include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -37,17 +39,13 @@ int logical_processor_count() {
 #if defined(__linux__)
 
 int physical_core_count() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+  const std::vector<int> allowed = allowed_cpus();
+  if (allowed.empty()) {
     return logical_processor_count();
   }
   // Hardware threads of one core name the same siblings.
   std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(static_cast<size_t>(cpu), &allowed)) {
-      continue;
-    }
+  for (const int cpu : allowed) {
     std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                        "/topology/thread_siblings");
     std::string siblings;
@@ -56,7 +54,7 @@ int physical_core_count() {
     }
     cores.insert(siblings);
   }
-  return std::max(1, static_cast<int>(cores.size()));
+  return static_cast<int>(cores.size());
 }
 
 uint64_t physical_memory_bytes() {
