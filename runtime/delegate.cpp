@@ -91,7 +91,7 @@ Status Delegate::init(const LoadRequest& request) {
   const bool by_node = options_.profile || !options_.debug_dump.empty();
   EG_RETURN_IF_ERROR(
       own_kernels ? make_cpu_executor(options_.n_threads, options_.placement, by_node, executor_)
-                  : make_ggml_executor(options_.n_threads, executor_));
+                  : make_ggml_executor(options_.n_threads, ThreadPool::Between::Poll, executor_));
   const auto packs = [&](ggml_type type) {
     return options_.pack_weights && !(own_kernels && multiplies_unpacked(type));
   };

@@ -10,6 +10,7 @@
 #include "runtime/plan.h"
 #include "runtime/platform/cpu_affinity.h"
 #include "runtime/status.h"
+#include "runtime/thread_pool.h"
 
 namespace executorch_ggml {
 
@@ -66,6 +67,7 @@ Status make_cpu_executor(int n_threads, const CpuPlacement& placement, bool by_n
 bool multiplies_unpacked(ggml_type type);
 
 // ggml's CPU kernels alone, on its own threads.
-Status make_ggml_executor(int n_threads, std::unique_ptr<Executor>& out);
+Status make_ggml_executor(int n_threads, ThreadPool::Between between,
+                          std::unique_ptr<Executor>& out);
 
 }  // namespace executorch_ggml

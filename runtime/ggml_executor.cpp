@@ -138,9 +138,10 @@ Status GgmlExecution::run_timed(RunTimes& out) {
 
 }  // namespace
 
-Status make_ggml_executor(int n_threads, std::unique_ptr<Executor>& out) {
+Status make_ggml_executor(int n_threads, ThreadPool::Between between,
+                          std::unique_ptr<Executor>& out) {
   std::shared_ptr<ThreadPool> pool;
-  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, ThreadPool::Between::Poll, pool));
+  EG_RETURN_IF_ERROR(ThreadPool::acquire(n_threads, between, pool));
   out = std::make_unique<GgmlExecutor>(std::move(pool), n_threads);
   return {};
 }

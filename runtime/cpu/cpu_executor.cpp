@@ -208,7 +208,9 @@ class CpuExecutor final : public Executor {
     EG_RETURN_IF_ERROR(list.status());
     if (list.n_ggml_runs() * kNodesPerGgmlRun > ggml_graph_n_nodes(plan.graph)) {
       if (ggml_ == nullptr) {
-        EG_RETURN_IF_ERROR(make_ggml_executor(pool_->n_threads(), ggml_));
+        // Other threads may compute what follows: ggml's must not hold the cores meanwhile.
+        EG_RETURN_IF_ERROR(
+            make_ggml_executor(pool_->n_threads(), ThreadPool::Between::Sleep, ggml_));
       }
       return ggml_->prepare(plan, out);
     }

@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kPreparedPlaces = 4;
 
 constexpr auto kMakers = {
-    make_matmul,     make_attention,  make_norm, make_rope, make_softmax,
-    make_activation, make_arithmetic, make_rows, make_copy, make_host_call,
+    make_matmul,     make_attention, make_norm, make_rope,      make_softmax,    make_activation,
+    make_arithmetic, make_rows,      make_copy, make_host_call, make_shared_out,
 };
 
 // The tensor whose elements x holds in the same order.

@@ -115,8 +115,9 @@ int make_softmax(WorkList& list, int i);     // SOFT_MAX
 int make_activation(WorkList& list, int i);  // GLU, UNARY
 int make_arithmetic(WorkList& list, int i);  // ADD, MUL, SCALE
 int make_rows(WorkList& list, int i);        // GET_ROWS, SET_ROWS
-int make_copy(WorkList& list, int i);        // CONT, CPY, DUP
+int make_copy(WorkList& list, int i);        // CONT, CPY, DUP, REPEAT
 int make_host_call(WorkList& list, int i);   // CUSTOM: kernels of ours that are graph nodes
+int make_shared_out(WorkList& list, int i);  // large nodes of ggml's that threads can share
 
 // Fills the table of a rope node, at `offset` of WorkMemory::shared; a task takes its share of
 // the positions.

@@ -1,4 +1,4 @@
-// Rows that are moved: read from and written to tables, copied, turned.
+// Rows that are moved: read from and written to tables, copied, turned, repeated.
 #include <algorithm>
 #include <cstring>
 
@@ -69,6 +69,29 @@ int make_get_rows(WorkList& list, int i) {
   return i;
 }
 
+int make_repeat(WorkList& list, int i) {
+  const ggml_tensor& node = list.nodes().at(i);
+  const ggml_tensor& x = *node.src[0];
+  const size_t size = ggml_type_size(x.type);
+  if (node.type != x.type || ggml_blck_size(x.type) != 1 || x.nb[0] != size || node.nb[0] != size) {
+    return -1;
+  }
+  const size_t x_bytes = static_cast<size_t>(x.ne[0]) * size;
+  const size_t row_bytes = static_cast<size_t>(node.ne[0]) * size;
+  add_rows(list, i, node, {&x},
+           [&node, &x, x_bytes, row_bytes](const RowAt& at, const WorkMemory&) {
+             char* const target = row_data(node, at);
+             std::memcpy(target, row_data(x, at), x_bytes);
+             // What is there is repeated: a row of one element takes few copies, too.
+             for (size_t done = x_bytes; done < row_bytes;) {
+               const size_t more = std::min(done, row_bytes - done);
+               std::memcpy(target + done, target, more);
+               done += more;
+             }
+           });
+  return i;
+}
+
 }  // namespace
 
 int make_rows(WorkList& list, int i) {
@@ -84,6 +107,9 @@ int make_rows(WorkList& list, int i) {
 
 int make_copy(WorkList& list, int i) {
   const ggml_tensor& node = list.nodes().at(i);
+  if (node.op == GGML_OP_REPEAT) {
+    return make_repeat(list, i);
+  }
   if (node.op != GGML_OP_CONT && node.op != GGML_OP_CPY && node.op != GGML_OP_DUP) {
     return -1;
   }

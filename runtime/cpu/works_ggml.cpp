@@ -1,10 +1,12 @@
 // What is left to ggml, and kernels of ours that are nodes of the graph.
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
-#include "runtime/cpu/tensors.h"
-#include "runtime/cpu/work_list.h"
+#include "runtime/cpu/row_works.h"
 #include "runtime/host_kernel.h"
 #include "runtime/platform/amx_tiles.h"
 #include "runtime/thread_pool.h"
@@ -15,13 +17,17 @@ namespace {
 // Fewer elements than these are computed before ggml's threads are awake.
 constexpr int64_t kWorthThreads = 65536;
 
+ggml_context_ptr make_graph_context(size_t n_nodes) {
+  return ggml_context_ptr(ggml_init({.mem_size = ggml_graph_overhead_custom(n_nodes, false),
+                                     .mem_buffer = nullptr,
+                                     .no_alloc = true}));
+}
+
 class GgmlRun final : public Work {
  public:
   GgmlRun(const GraphNodes& nodes, int first, int last, int n_threads) {
     const auto n = static_cast<size_t>(last - first + 1);
-    context_.reset(ggml_init({.mem_size = ggml_graph_overhead_custom(n, /*grads=*/false),
-                              .mem_buffer = nullptr,
-                              .no_alloc = true}));
+    context_ = make_graph_context(n);
     graph_ = ggml_new_graph_custom(context_.get(), n, /*grads=*/false);
     for (int i = first; i <= last; ++i) {
       ggml_tensor& node = nodes.at(i);
@@ -63,6 +69,116 @@ class GgmlRun final : public Work {
   ggml_cplan plan_{};
 };
 
+// A node of ggml's in shares of its outermost axis, which a thread each gives to ggml as nodes of
+// their own: ggml's threads, with their barriers, are not needed.
+class SharedOutNode final : public Work {
+ public:
+  SharedOutNode(ggml_tensor& node, size_t axis, uint32_t n_shares) : node_(node), axis_(axis) {
+    n_tasks = n_shares;
+    elements = ggml_nelements(&node);
+    shares_.resize(n_shares);
+    for (uint32_t task = 0; task < n_shares; ++task) {
+      Share& share = shares_[task];
+      const int64_t extent = node.ne[axis];
+      share.first = extent * task / n_shares;
+      const int64_t end = extent * (task + 1) / n_shares;
+      share.node = node;
+      share.node.ne[axis] = end - share.first;
+      for (size_t i = 0; i < share.sources.size() && node.src[i] != nullptr; ++i) {
+        share.sources[i] = *node.src[i];
+        share.sources[i].ne[axis] = std::min(share.node.ne[axis], node.src[i]->ne[axis]);
+        share.node.src[i] = &share.sources[i];
+      }
+      share.context = make_graph_context(1);
+      share.graph = ggml_new_graph_custom(share.context.get(), 1, /*grads=*/false);
+      ggml_graph_add_node(share.graph, &share.node);
+      share.plan = ggml_graph_plan(share.graph, 1, /*threadpool=*/nullptr);
+      thread_bytes = std::max(thread_bytes, share.plan.work_size);
+    }
+  }
+
+  // A source is as long as the node along the axis, or serves all of it.
+  static bool fits(const ggml_tensor& node, size_t axis) {
+    return std::ranges::all_of(node.src, [&](const ggml_tensor* source) {
+      return source == nullptr || source->ne[axis] == node.ne[axis] || source->ne[axis] == 1;
+    });
+  }
+
+  void run(uint32_t task, const WorkMemory& memory) override {
+    Share& share = shares_[task];
+    share.node.data = place(node_, share);
+    for (size_t i = 0; i < share.sources.size() && node_.src[i] != nullptr; ++i) {
+      share.sources[i].data = place(*node_.src[i], share);
+    }
+    share.plan.work_data = reinterpret_cast<uint8_t*>(memory.thread);
+    ggml_graph_compute(share.graph, &share.plan);
+  }
+
+ private:
+  struct Share {
+    int64_t first = 0;  // along the axis
+    ggml_tensor node{};
+    std::array<ggml_tensor, 2> sources{};
+    ggml_context_ptr context;
+    ggml_cgraph* graph = nullptr;
+    ggml_cplan plan{};
+  };
+
+  char* place(const ggml_tensor& whole, const Share& share) const {
+    const bool serves_all = whole.ne[axis_] != node_.ne[axis_];
+    return static_cast<char*>(whole.data) +
+           (serves_all ? 0 : static_cast<size_t>(share.first) * whole.nb[axis_]);
+  }
+
+  ggml_tensor& node_;
+  const size_t axis_;
+  std::vector<Share> shares_;
+};
+
+// The outermost axis of several elements where a node's parts along it depend on the same parts of
+// its sources alone; 0: none.
+size_t independent_axis(const ggml_tensor& node) {
+  size_t axis = 3;
+  while (axis > 0 && node.ne[axis] == 1) {
+    --axis;
+  }
+  switch (node.op) {
+    case GGML_OP_ADD:
+    case GGML_OP_SUB:
+    case GGML_OP_MUL:
+    case GGML_OP_DIV:
+    case GGML_OP_SCALE:
+    case GGML_OP_SQR:
+    case GGML_OP_SQRT:
+    case GGML_OP_LOG:
+    case GGML_OP_SIN:
+    case GGML_OP_COS:
+    case GGML_OP_CLAMP:
+    case GGML_OP_UNARY:
+    case GGML_OP_GLU:
+      return axis;  // element by element
+    case GGML_OP_DUP:
+    case GGML_OP_CPY:
+    case GGML_OP_CONT:
+      return ggml_are_same_shape(&node, node.src[0]) ? axis : 0;
+    case GGML_OP_SUM_ROWS:
+    case GGML_OP_MEAN:
+    case GGML_OP_CUMSUM:
+    case GGML_OP_L2_NORM:
+    case GGML_OP_NORM:
+    case GGML_OP_RMS_NORM:
+      return axis;  // row by row
+    case GGML_OP_UPSCALE:
+      return axis >= 2 ? axis : 0;  // plane by plane
+    case GGML_OP_GROUP_NORM:
+      return axis == 3 ? axis : 0;  // image by image
+    case GGML_OP_CONCAT:
+      return static_cast<size_t>(node.op_params[0]) != axis ? axis : 0;
+    default:
+      return 0;
+  }
+}
+
 // As ggml keeps them in op_params.
 struct CustomParams {
   ggml_custom_op_t run;
@@ -100,6 +216,23 @@ int make_host_call(WorkList& list, int i) {
   list.add(std::move(work), i,
            {node.src[0], node.src[1], node.src[2], node.src[3], node.src[4], node.src[5],
             node.src[6], node.src[7], node.src[8], node.src[9]});
+  return i;
+}
+
+int make_shared_out(WorkList& list, int i) {
+  ggml_tensor& node = list.nodes().at(i);
+  const size_t axis = independent_axis(node);
+  const bool has_more_sources = node.src[2] != nullptr;
+  if (axis == 0 || has_more_sources || !SharedOutNode::fits(node, axis)) {
+    return -1;
+  }
+  // Sums have fewer elements than what they are made from.
+  const int64_t n = std::max(ggml_nelements(&node), ggml_nelements(node.src[0]));
+  const uint32_t n_shares = list.share_out(node.ne[axis], n / node.ne[axis], kTaskElements);
+  if (n < kWorthThreads || n_shares == 1) {
+    return -1;
+  }
+  list.add(std::make_unique<SharedOutNode>(node, axis, n_shares), i, {node.src[0], node.src[1]});
   return i;
 }
 

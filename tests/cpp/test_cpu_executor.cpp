@@ -213,6 +213,77 @@ TEST_F(CpuExecutorTest, TablesAndTurnedRows) {
   }
 }
 
+// Nodes without a kernel of ours, large enough for ggml to want its threads.
+TEST_F(CpuExecutorTest, NodesOfGgmlAreSharedOut) {
+  const std::vector<int32_t> sizes = {5, 6, 41, 64};  // as torch has them
+  const TensorSpec images = f32({64, 41, 6, 5});
+  constexpr int32_t kN = 64 * 41 * 6 * 5;
+  const auto expect_node = [&](Op op, const TensorSpec& result, int32_t n,
+                               const std::vector<Dim>& ints, const std::vector<double>& floats = {},
+                               const TensorSpec* second = nullptr) {
+    GraphWriter g;
+    std::vector<ValueId> operands = {g.input(images)};
+    if (second != nullptr) {
+      operands.push_back(g.input(*second));
+    }
+    const ValueId y = g.call(op, operands, result, ints, floats);
+    g.output(g.call(Op::Reshape, {y}, f32({n}), {n, 1, 1, 1}));
+    expect_same(std::move(g), n, 0);
+  };
+  input(sizes);
+  expect_node(Op::Sqr, images, kN, {});
+  expect_node(Op::Unary, images, kN, {static_cast<int64_t>(Unary::Tanh)});
+  expect_node(Op::Clamp, images, kN, {}, {-0.5, 0.5});
+  expect_node(Op::SumRows, f32({1, 41, 6, 5}), kN / 64, {});
+  expect_node(Op::MeanRows, f32({1, 41, 6, 5}), kN / 64, {});
+  expect_node(Op::Cumsum, images, kN, {});
+  expect_node(Op::L2Norm, images, kN, {}, {1e-6});
+  expect_node(Op::GroupNorm, images, kN, {3}, {1e-5});
+  expect_node(Op::Repeat, f32({128, 41, 12, 5}), 4 * kN, {128, 41, 12, 5});
+  for (const bool aligned : {false, true}) {
+    expect_node(Op::Upscale, f32({70, 50, 6, 5}), 70 * 50 * 30,
+                {static_cast<int64_t>(Upscale::Bilinear), 70, 50, aligned ? 1 : 0});
+  }
+  // A row that repeats, one image for all, and as many.
+  const TensorSpec row = f32({1, 41, 1, 5});
+  const TensorSpec image = f32({64, 41, 6, 1});
+  input({5, 1, 41, 1});
+  expect_node(Op::Div, images, kN, {}, {}, &row);
+  inputs_.pop_back();
+  input({1, 6, 41, 64});
+  expect_node(Op::Sub, images, kN, {}, {}, &image);
+  inputs_.pop_back();
+  input(sizes);
+  for (size_t axis = 0; axis < 4; ++axis) {
+    std::vector<Dim> ne = {64, 41, 6, 5};
+    ne[axis] = std::vector<Dim>{128, 82, 12, 10}[axis];
+    expect_node(Op::Concat, f32(ne), 2 * kN, {static_cast<int64_t>(axis)}, {}, &images);
+  }
+}
+
+TEST_F(CpuExecutorTest, CastsOfGgmlAreSharedOut) {
+  constexpr int32_t kN = 300 * 400;
+  input({400, 300});
+  GraphWriter g;
+  const ValueId half = g.call(Op::Cast, {g.input(f32({300, 400}))}, f16({300, 400}), {kF16});
+  const ValueId y = g.call(Op::Cast, {half}, f32({300, 400}), {kF32});
+  g.output(g.call(Op::Reshape, {y}, f32({kN}), {kN, 1, 1, 1}));
+  expect_same(std::move(g), kN, 0);
+}
+
+TEST_F(CpuExecutorTest, RepeatsOfOneElementAndOfRows) {
+  for (const int32_t width : {1, 3, 7}) {
+    inputs_.clear();
+    input({2, 5, width});
+    GraphWriter g;
+    const ValueId x = g.input(f32({width, 5, 2}));
+    const ValueId y = g.call(Op::Repeat, {x}, f32({width * 7, 10, 2, 3}), {width * 7, 10, 2, 3});
+    const int32_t n = width * 7 * 60;
+    g.output(g.call(Op::Reshape, {y}, f32({n}), {n, 1, 1, 1}));
+    expect_same(std::move(g), n, 0);
+  }
+}
+
 // A chain in which ggml's allocator reuses memory at once, with nodes left to ggml between ours.
 TEST_F(CpuExecutorTest, MemoryThatIsReusedKeepsItsOrder) {
   constexpr int32_t kN = 64;
