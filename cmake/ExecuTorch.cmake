@@ -1,8 +1,8 @@
 # ExecuTorch's C++ SDK, from the `executorch` wheel.
 #
-# Defines eg_executorch: headers and libexecutorch.so, linked by path so that
-# our library's run path is ours to choose (the imported target's link options
-# would write this machine's folder into it).
+# Defines eg_executorch: headers, libexecutorch.so and, where there is one, the
+# thread pool, linked by path so that our library's run path is ours to choose
+# (the imported target's link options would write this machine's folder into it).
 
 set(EG_EXECUTORCH_VERSION 1.5.1)
 
@@ -81,5 +81,11 @@ target_compile_definitions(
   INTERFACE "$<TARGET_PROPERTY:executorch::runtime,INTERFACE_COMPILE_DEFINITIONS>"
 )
 target_link_libraries(eg_executorch INTERFACE "${_et_library}")
+# Its headers say with ET_USE_THREADPOOL, defined above, that it is there.
+if(TARGET executorch::threadpool)
+  get_target_property(_et_threads executorch::threadpool IMPORTED_LOCATION)
+  target_link_libraries(eg_executorch INTERFACE "${_et_threads}")
+  unset(_et_threads)
+endif()
 unset(_et_library)
 unset(_et_dir)

@@ -90,7 +90,8 @@ Status Delegate::init(const LoadRequest& request) {
   const bool own_kernels = options_.kernels == KernelChoice::Own;
   const bool by_node = options_.profile || !options_.debug_dump.empty();
   EG_RETURN_IF_ERROR(
-      own_kernels ? make_cpu_executor(options_.n_threads, options_.placement, by_node, executor_)
+      own_kernels ? make_cpu_executor(options_.n_threads, options_.placement, options_.threads,
+                                      by_node, executor_)
                   : make_ggml_executor(options_.n_threads, ThreadPool::Between::Poll, executor_));
   const auto packs = [&](ggml_type type) {
     return options_.pack_weights && !(own_kernels && multiplies_unpacked(type));

@@ -9,6 +9,7 @@
 #include "ggml.h"
 #include "runtime/plan.h"
 #include "runtime/platform/cpu_affinity.h"
+#include "runtime/platform/executorch_threads.h"
 #include "runtime/status.h"
 #include "runtime/thread_pool.h"
 
@@ -58,10 +59,10 @@ class Executor {
 };
 
 // Our kernels where there are any for a node, ggml's for others, on threads that share the work
-// as they become free (runtime/cpu/), placed so.
+// as they become free (runtime/cpu/), placed so, the executor's own or ExecuTorch's.
 // `by_node`: nodes that are left to ggml run one by one, to be seen and timed.
-Status make_cpu_executor(int n_threads, const CpuPlacement& placement, bool by_node,
-                         std::unique_ptr<Executor>& out);
+Status make_cpu_executor(int n_threads, const CpuPlacement& placement, ThreadSource source,
+                         bool by_node, std::unique_ptr<Executor>& out);
 
 // Whether that executor's products read weights of a type as ggml stores them.
 bool multiplies_unpacked(ggml_type type);

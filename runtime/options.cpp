@@ -140,8 +140,14 @@ Status choose_threads(RuntimeOptions& o) {
     const int n = cpus.empty() ? physical_core_count() : static_cast<int>(cpus.size());
     o.n_threads = std::clamp(n, 1, 1024);
   }
+  if (o.threads == ThreadSource::ExecuTorch && !cpus.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "option '%s' names CPUs, but '%s' is executorch, whose threads stay where "
+                      "they are; leave one of them out",
+                      option::kAffinity, option::kThreadPool);
+  }
   // Each CPU has a thread anyway. One that a busy CPU slows is not in another's way so.
-  if (!o.placement.always && o.n_threads > 1 &&
+  if (!o.placement.always && o.threads == ThreadSource::Own && o.n_threads > 1 &&
       static_cast<size_t>(o.n_threads) == allowed.size()) {
     cpus = allowed;
   }
@@ -182,6 +188,12 @@ constexpr std::array kOptions = {
               }},
     OptionDef{option::kAffinity, "GGML_AFFINITY", "auto, none, or CPUs such as 0-3,8",
               [](RuntimeOptions& o, const OptionValue& v) { return set_affinity(o, v); }},
+    OptionDef{option::kThreadPool, "GGML_THREAD_POOL", "own or executorch",
+              [](RuntimeOptions& o, const OptionValue& v) {
+                const std::string name = lower(to_text(v).value_or(""));
+                o.threads = name == "executorch" ? ThreadSource::ExecuTorch : ThreadSource::Own;
+                return name == "own" || name == "executorch";
+              }},
     OptionDef{option::kDevice, "GGML_BACKEND_DEVICE", "the name of a ggml device, such as cpu",
               [](RuntimeOptions& o, const OptionValue& v) {
                 return set_text(o.device, v, /*may_be_empty=*/false);
@@ -338,6 +350,13 @@ Status resolve_options(std::span<const OptionSetting> runtime_specs,
                       "options '%s' = q8_0 and '%s' = false exclude each other: a quantized cache "
                       "is only read by flash attention; use f16, or leave '%s' out",
                       option::kCacheType, option::kFlashAttention, option::kFlashAttention);
+  }
+  if (out.threads == ThreadSource::ExecuTorch && out.kernels == KernelChoice::Ggml) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "options '%s' = executorch and '%s' = ggml exclude each other: ggml's kernels "
+        "run on ggml's threads; leave one of them out",
+        option::kThreadPool, option::kKernels);
   }
   return choose_threads(out);
 }

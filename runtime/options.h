@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/platform/cpu_affinity.h"
+#include "runtime/platform/executorch_threads.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -35,6 +36,7 @@ struct OptionSetting {
 struct RuntimeOptions {
   int n_threads = 1;       // after resolve_options: >= 1
   CpuPlacement placement;  // `always`: as given, else as resolve_options chose
+  ThreadSource threads = ThreadSource::Own;
   std::string device = "cpu";
   std::optional<bool> flash_attention;
   CacheType cache_type = CacheType::F16;

@@ -240,10 +240,10 @@ bool multiplies_unpacked(ggml_type type) {
   return kernels != nullptr && kernels->kernel(type, 1).multiply != nullptr;
 }
 
-Status make_cpu_executor(int n_threads, const CpuPlacement& placement, bool by_node,
-                         std::unique_ptr<Executor>& out) {
+Status make_cpu_executor(int n_threads, const CpuPlacement& placement, ThreadSource source,
+                         bool by_node, std::unique_ptr<Executor>& out) {
   std::shared_ptr<TaskPool> pool;
-  EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, placement, pool));
+  EG_RETURN_IF_ERROR(TaskPool::acquire(n_threads, placement, source, pool));
   out = std::make_unique<CpuExecutor>(std::move(pool), by_node);
   return {};
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
+#include "runtime/platform/executorch_threads.h"
 #include "runtime/shared_by_key.h"
 
 namespace executorch_ggml {
@@ -26,23 +28,43 @@ void pause_briefly() {
 #endif
 }
 
-SharedByKey<std::pair<int, CpuPlacement>, TaskPool>& shared_pools() {
-  static SharedByKey<std::pair<int, CpuPlacement>, TaskPool> instance;
+using PoolKey = std::tuple<int, CpuPlacement, ThreadSource>;
+
+SharedByKey<PoolKey, TaskPool>& shared_pools() {
+  static SharedByKey<PoolKey, TaskPool> instance;
   return instance;
+}
+
+void run_step(TaskProgram& program, uint32_t step, int thread) {
+  for (uint32_t task = 0; task < program.steps()[step]; ++task) {
+    program.run_task(step, task, thread);
+    if (program.stores_apart(step, task)) {
+      program.store_task(step, task, thread);
+    }
+  }
 }
 
 }  // namespace
 
-Status TaskPool::acquire(int n_threads, const CpuPlacement& placement,
+Status TaskPool::acquire(int n_threads, const CpuPlacement& placement, ThreadSource source,
                          std::shared_ptr<TaskPool>& out) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     return make_error(StatusCode::InvalidArgument, "%d threads: expected 1 to %d", n_threads,
                       kMaxThreads);
   }
+  if (source == ThreadSource::ExecuTorch) {
+    const int available = executorch_thread_count();
+    if (available == 0) {
+      return make_error(StatusCode::Unsupported,
+                        "this build of ExecuTorch has no thread pool to compute on; let the "
+                        "backend use its own threads");
+    }
+    n_threads = std::min(n_threads, available);
+  }
   return shared_pools().get(
-      {n_threads, placement}, out, [&](std::shared_ptr<TaskPool>& pool) -> Status {
+      {n_threads, placement, source}, out, [&](std::shared_ptr<TaskPool>& pool) -> Status {
         try {
-          pool = std::make_shared<TaskPool>(n_threads, placement);
+          pool = std::make_shared<TaskPool>(n_threads, placement, source);
           return {};
         } catch (const std::system_error&) {
           return make_error(StatusCode::OutOfMemory, "a pool of %d threads could not be made",
@@ -51,8 +73,11 @@ Status TaskPool::acquire(int n_threads, const CpuPlacement& placement,
       });
 }
 
-TaskPool::TaskPool(int n_threads, CpuPlacement placement)
-    : placement_(std::move(placement)), slots_(static_cast<size_t>(n_threads)) {
+TaskPool::TaskPool(int n_threads, CpuPlacement placement, ThreadSource source)
+    : placement_(std::move(placement)), source_(source), slots_(static_cast<size_t>(n_threads)) {
+  if (source_ == ThreadSource::ExecuTorch) {
+    return;
+  }
   workers_.reserve(static_cast<size_t>(n_threads) - 1);
   try {
     for (int thread = 1; thread < n_threads; ++thread) {
@@ -75,6 +100,13 @@ void TaskPool::stop() {
 }
 
 void TaskPool::run(TaskProgram& program) {
+  if (source_ == ThreadSource::ExecuTorch && is_on_executorch_threads()) {
+    // The threads are taken, and whoever took them waits for this call.
+    for (uint32_t step = 0; step < program.steps().size(); ++step) {
+      run_step(program, step, 0);
+    }
+    return;
+  }
   const std::lock_guard lock(mutex_);
   program_ = &program;
   steps_ = program.steps();
@@ -82,14 +114,26 @@ void TaskPool::run(TaskProgram& program) {
   place(0);
   first_step_ = unpack(state_).step + 1;
   open(0, 0);
-  State seen{};
-  while (run_one(0, seen) || seen.tasks_left != kIdle) {
-    if (seen.tasks_left == 0) {
-      wait_for_change(seen.step, 0);
-    }
+  if (source_ == ThreadSource::Own) {
+    help(0);
+  } else if (unpack(state_).tasks_left != kIdle) {
+    // Calls that begin when the program has ended, or one after the other, find nothing to do.
+    run_on_executorch_threads(n_threads(), [this](int thread) { help(thread); });
   }
   wait_for_surplus();
   slots_[0].binding.reset();
+}
+
+void TaskPool::help(int thread) {
+  State seen{};
+  while (run_one(thread, seen) || seen.tasks_left != kIdle) {
+    if (seen.tasks_left == 0) {
+      wait_for_change(seen.step, thread);
+    }
+  }
+  if (source_ == ThreadSource::ExecuTorch) {
+    slots_[static_cast<size_t>(thread)].binding.reset();
+  }
 }
 
 bool TaskPool::wants_binding() const {
@@ -197,14 +241,9 @@ void TaskPool::finish_one(uint32_t step, int thread) {
 }
 
 void TaskPool::open(uint32_t index, int thread) {
-  const bool alone = workers_.empty();
+  const bool alone = slots_.size() == 1;
   while (index < steps_.size() && (alone || steps_[index] == 1)) {
-    for (uint32_t task = 0; task < steps_[index]; ++task) {
-      program_->run_task(index, task, thread);
-      if (program_->stores_apart(index, task)) {
-        program_->store_task(index, task, thread);
-      }
-    }
+    run_step(*program_, index, thread);
     ++index;
   }
   if (index == steps_.size()) {

@@ -6,6 +6,10 @@
 // A task whose thread was put aside is run again by one that waits for it, where the program
 // allows it. A waiting thread spins briefly and then sleeps, so that a busy machine's scheduler
 // can move the thread that still works to the free core.
+//
+// The threads are the pool's own, or for the time of a run ExecuTorch's, which its kernels and
+// other delegates compute on as well: a program of several delegates then has no threads that are
+// in each other's way.
 #pragma once
 
 #include <atomic>
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "runtime/platform/cpu_affinity.h"
+#include "runtime/platform/executorch_threads.h"
 #include "runtime/status.h"
 
 namespace executorch_ggml {
@@ -41,17 +46,18 @@ class TaskProgram {
 class TaskPool {
  public:
   // The pool of n_threads (>= 1, the caller's included), placed so, made on first use and shared
-  // by all who ask for the same.
-  static Status acquire(int n_threads, const CpuPlacement& placement,
+  // by all who ask for the same. Of ExecuTorch's it has as many as there are, at most n_threads.
+  static Status acquire(int n_threads, const CpuPlacement& placement, ThreadSource source,
                         std::shared_ptr<TaskPool>& out);
 
-  // The caller's thread is free again after a run.
-  explicit TaskPool(int n_threads, CpuPlacement placement = {});
+  // The caller's thread is free again after a run, as are ExecuTorch's.
+  explicit TaskPool(int n_threads, CpuPlacement placement = {},
+                    ThreadSource source = ThreadSource::Own);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
 
-  int n_threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int n_threads() const { return static_cast<int>(slots_.size()); }
 
   // Runs all steps; the caller is thread 0. One program at a time: others wait.
   void run(TaskProgram& program);
@@ -87,6 +93,8 @@ class TaskPool {
   // Binds the thread, or frees it, as the program wants it.
   void place(int thread);
   void work(int thread);
+  // Takes tasks until the program ends.
+  void help(int thread);
   void stop();
   // Takes and runs a task if there is one; else `seen` is the state without one.
   bool run_one(int thread, State& seen);
@@ -102,6 +110,7 @@ class TaskPool {
   void wait_for_surplus();
 
   const CpuPlacement placement_;
+  const ThreadSource source_;
   std::mutex mutex_;  // of a program's run
   TaskProgram* program_ = nullptr;
   std::span<const uint32_t> steps_;
@@ -113,8 +122,8 @@ class TaskPool {
   // Counts the changes of state_ and the ends of surplus tasks, after them: threads sleep on it.
   alignas(64) std::atomic<uint32_t> changes_ = 0;
   std::atomic<bool> stopping_ = false;
-  std::vector<Slot> slots_;  // of each thread
-  std::vector<std::thread> workers_;
+  std::vector<Slot> slots_;           // of each thread
+  std::vector<std::thread> workers_;  // none where they are ExecuTorch's
 };
 
 }  // namespace executorch_ggml

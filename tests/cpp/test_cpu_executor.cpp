@@ -17,6 +17,9 @@ namespace {
 constexpr float kTolerance = 2e-5F;
 constexpr float kRounded = 3e-2F;
 
+// As many as ExecuTorch has.
+constexpr int kOfExecuTorch = 100;
+
 class CpuExecutorTest : public ::testing::Test {
  protected:
   std::vector<float> random(size_t count) {
@@ -35,8 +38,8 @@ class CpuExecutorTest : public ::testing::Test {
     inputs_.emplace_back(std::move(sizes), random(count));
   }
 
-  // Runs the program on ggml's kernels and on ours, with one thread and with several; its one
-  // output is a vector of `n` elements at most.
+  // Runs the program on ggml's kernels and on ours, with one thread and with several, also
+  // ExecuTorch's; its one output is a vector of `n` elements at most.
   void expect_same(GraphWriter g, int32_t n, float tolerance = kTolerance) {
     const std::vector<uint8_t> blob = g.finish();
     const std::vector<float> expected = run_with(blob, KernelChoice::Ggml, 1, n);
@@ -44,7 +47,7 @@ class CpuExecutorTest : public ::testing::Test {
     for (const float value : expected) {
       largest = std::max(largest, std::abs(value));
     }
-    for (const int n_threads : {1, 2, 3}) {
+    for (const int n_threads : {1, 2, 3, kOfExecuTorch}) {
       const std::vector<float> found = run_with(blob, KernelChoice::Own, n_threads, n);
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
@@ -63,6 +66,7 @@ class CpuExecutorTest : public ::testing::Test {
     RuntimeOptions options;
     options.kernels = kernels;
     options.n_threads = n_threads;
+    options.threads = n_threads == kOfExecuTorch ? ThreadSource::ExecuTorch : ThreadSource::Own;
     options.pack_weights = false;
     Loaded loaded = load(blob, &data_, options);
     EXPECT_TRUE(loaded.status.ok()) << loaded.status.message();

@@ -147,6 +147,22 @@ TEST(Options, ThreadsAreBoundToTheCpusNamed) {
   }
 }
 
+TEST(Options, ExecuTorchsThreadsStayWhereTheyAre) {
+  const std::string shared = "executorch";
+  EXPECT_EQ(resolved({}).threads, ThreadSource::Own);
+  const RuntimeOptions options =
+      resolved({{option::kNumThreads, static_cast<int64_t>(allowed_cpus().size())}},
+               {{"GGML_THREAD_POOL", shared}});
+  EXPECT_EQ(options.threads, ThreadSource::ExecuTorch);
+  EXPECT_TRUE(options.placement.cpus.empty());
+  mentions(error_of({{option::kThreadPool, shared}, {option::kAffinity, std::string("0")}}),
+           {"affinity", "thread_pool", "leave one of them out"});
+  mentions(error_of({{option::kThreadPool, shared}, {option::kKernels, std::string("ggml")}}),
+           {"thread_pool", "kernels", "leave one of them out"});
+  mentions(error_of({{option::kThreadPool, std::string("mine")}}),
+           {"thread_pool", "own or executorch"});
+}
+
 TEST(Options, UnknownCompileSpecsBelongToTheExporter) {
   EXPECT_EQ(resolved({}, {}, {{"strict", std::string("1")}}).device, "cpu");
 }

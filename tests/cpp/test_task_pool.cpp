@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include "runtime/cpu/task_pool.h"
 #include "runtime/platform/cpu_affinity.h"
+#include "runtime/platform/executorch_threads.h"
 
 namespace executorch_ggml {
 namespace {
@@ -84,6 +86,45 @@ TEST(TaskPool, RunsEachTaskOnceAndStepsInOrder) {
       expect_all_ran(pool, steps);
     }
   }
+}
+
+TEST(TaskPool, RunsOnExecuTorchsThreads) {
+  std::mt19937 engine(8);
+  std::shared_ptr<TaskPool> pool;
+  ASSERT_TRUE(TaskPool::acquire(1, {}, ThreadSource::ExecuTorch, pool).ok());
+  EXPECT_EQ(pool->n_threads(), 1);
+  expect_all_ran(*pool, {3, 1, 2});
+  ASSERT_TRUE(TaskPool::acquire(500, {}, ThreadSource::ExecuTorch, pool).ok());
+  EXPECT_EQ(pool->n_threads(), executorch_thread_count());
+  // Also more than there are.
+  TaskPool many(executorch_thread_count() + 3, {}, ThreadSource::ExecuTorch);
+  for (TaskPool* const each : {pool.get(), &many}) {
+    for (int round = 0; round < 300; ++round) {
+      std::vector<uint32_t> steps(engine() % 30);
+      std::ranges::generate(steps, [&] { return 1 + engine() % 40; });
+      expect_all_ran(*each, steps);
+    }
+    // Tasks longer than a thread spins.
+    expect_all_ran(*each, {4, 1, 2, 9}, std::chrono::microseconds(300));
+  }
+}
+
+TEST(TaskPool, RunsWithinACallOnExecuTorchsThreads) {
+  TaskPool pool(4, {}, ThreadSource::ExecuTorch);
+  std::atomic<int> calls = 0;
+  std::thread other([&pool] {
+    for (int round = 0; round < 100; ++round) {
+      expect_all_ran(pool, {3, 1, 5, 2});
+    }
+  });
+  for (int round = 0; round < 100; ++round) {
+    run_on_executorch_threads(4, [&](int) {
+      ++calls;
+      expect_all_ran(pool, {3, 1, 5, 2});
+    });
+  }
+  other.join();
+  EXPECT_EQ(calls, 400);
 }
 
 TEST(TaskPool, WakesThreadsThatSleep) {
@@ -297,17 +338,18 @@ TEST(TaskPool, IsSharedByAllWhoAskForAsManyThreads) {
   std::shared_ptr<TaskPool> a;
   std::shared_ptr<TaskPool> b;
   std::shared_ptr<TaskPool> c;
-  ASSERT_TRUE(TaskPool::acquire(2, {}, a).ok());
-  ASSERT_TRUE(TaskPool::acquire(2, {}, b).ok());
-  ASSERT_TRUE(TaskPool::acquire(3, {}, c).ok());
+  ASSERT_TRUE(TaskPool::acquire(2, {}, ThreadSource::Own, a).ok());
+  ASSERT_TRUE(TaskPool::acquire(2, {}, ThreadSource::Own, b).ok());
+  ASSERT_TRUE(TaskPool::acquire(3, {}, ThreadSource::Own, c).ok());
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
   if (const std::vector<int> allowed = allowed_cpus(); !allowed.empty()) {
-    ASSERT_TRUE(TaskPool::acquire(2, {{allowed[0]}, true}, c).ok());
+    ASSERT_TRUE(TaskPool::acquire(2, {{allowed[0]}, true}, ThreadSource::Own, c).ok());
     EXPECT_NE(a, c);
   }
-  EXPECT_EQ(TaskPool::acquire(0, {}, a).code(), StatusCode::InvalidArgument);
-  EXPECT_EQ(TaskPool::acquire(100000, {}, a).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(TaskPool::acquire(0, {}, ThreadSource::Own, a).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(TaskPool::acquire(100000, {}, ThreadSource::Own, a).code(),
+            StatusCode::InvalidArgument);
 }
 
 }  // namespace

@@ -32,6 +32,13 @@ inline constexpr char kNumThreads[] = "n_threads";
 // Variable: GGML_AFFINITY.
 inline constexpr char kAffinity[] = "affinity";
 
+// Whose threads our kernels compute on: "own" (default), or "executorch": those of
+// executorch::extension::threadpool, which ExecuTorch's kernels and XNNPACK use as
+// well, at most n_threads of them, for programs of which only a part is delegated to
+// this backend. These stay where they are (no CPUs in `affinity`).
+// Variable: GGML_THREAD_POOL.
+inline constexpr char kThreadPool[] = "thread_pool";
+
 // Name of a ggml device. string; default "cpu". Variable: GGML_BACKEND_DEVICE.
 inline constexpr char kDevice[] = "device";
 
