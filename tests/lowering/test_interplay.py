@@ -40,10 +40,13 @@ def _run(edge: Any, inputs: tuple[Tensor, ...]) -> list[Tensor]:
     return list(program.load_method("forward").execute(list(inputs)))
 
 
+@pytest.mark.parametrize("pool", ["own", "executorch"])
 @pytest.mark.parametrize("first", ["ggml", "xnnpack"])
-def test_beside_xnnpack(first: str) -> None:
+def test_beside_xnnpack(first: str, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GGML_THREAD_POOL", pool)
     module = seeded(_Block).eval()
-    inputs = (torch.randn(2, 3, 6, 8),)
+    # Large enough for several threads.
+    inputs = (torch.randn(64, 3, 48, 8),)
     partitioners = [GgmlPartitioner(), XnnpackPartitioner()]
     if first == "xnnpack":
         partitioners.reverse()
