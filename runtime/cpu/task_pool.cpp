@@ -131,9 +131,6 @@ void TaskPool::help(int thread) {
       wait_for_change(seen.step, thread);
     }
   }
-  if (source_ == ThreadSource::ExecuTorch) {
-    slots_[static_cast<size_t>(thread)].binding.reset();
-  }
 }
 
 bool TaskPool::wants_binding() const {

@@ -46,11 +46,12 @@ class TaskProgram {
 class TaskPool {
  public:
   // The pool of n_threads (>= 1, the caller's included), placed so, made on first use and shared
-  // by all who ask for the same. Of ExecuTorch's it has as many as there are, at most n_threads.
+  // by all who ask for the same. Of ExecuTorch's it has as many as there are, at most n_threads,
+  // and leaves them where they are: they take no placement.
   static Status acquire(int n_threads, const CpuPlacement& placement, ThreadSource source,
                         std::shared_ptr<TaskPool>& out);
 
-  // The caller's thread is free again after a run, as are ExecuTorch's.
+  // The caller's thread is free again after a run.
   explicit TaskPool(int n_threads, CpuPlacement placement = {},
                     ThreadSource source = ThreadSource::Own);
   ~TaskPool();
