@@ -8,15 +8,6 @@
 #endif
 
 namespace executorch_ggml {
-namespace {
-
-void run_here(int n, const std::function<void(int)>& run) {
-  for (int i = 0; i < n; ++i) {
-    run(i);
-  }
-}
-
-}  // namespace
 
 #if defined(ET_USE_THREADPOOL)
 
@@ -31,10 +22,6 @@ int executorch_thread_count() {
 }
 
 void run_on_executorch_threads(int n, const std::function<void(int)>& run) {
-  if (is_on_executorch_threads()) {
-    run_here(n, run);
-    return;
-  }
   const auto run_range = [&run](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       run(static_cast<int>(i));
@@ -50,7 +37,11 @@ bool is_on_executorch_threads() { return false; }
 
 int executorch_thread_count() { return 0; }
 
-void run_on_executorch_threads(int n, const std::function<void(int)>& run) { run_here(n, run); }
+void run_on_executorch_threads(int n, const std::function<void(int)>& run) {
+  for (int i = 0; i < n; ++i) {
+    run(i);
+  }
+}
 
 #endif
 

@@ -17,8 +17,8 @@ int executorch_thread_count();
 bool is_on_executorch_threads();
 
 // Calls run(i) for each i below n on these threads, the caller's among them, and returns when all
-// calls have. Calls run at the same time as far as there are threads; within a call on them they
-// run one after the other.
+// calls have. Calls run at the same time as far as there are threads. Not within a call on them:
+// the pool would wait for itself.
 void run_on_executorch_threads(int n, const std::function<void(int)>& run);
 
 }  // namespace executorch_ggml
