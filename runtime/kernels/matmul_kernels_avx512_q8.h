@@ -103,6 +103,12 @@ constexpr size_t padded_size() {
   return (Type::kBytes + 63) / 64 * 64;
 }
 
+// Of what a row has of the unit that it ends in.
+template <class Type>
+EG_INLINE size_t last_size(int64_t k) {
+  return static_cast<size_t>(k % (Type::kGroups * kGroup) / kBlock) * Type::kBlockBytes;
+}
+
 template <class Type>
 EG_INLINE void pad(const uint8_t* from, int64_t elements, uint8_t* to) {
   const size_t size = static_cast<size_t>(elements / kBlock) * Type::kBlockBytes;
@@ -111,6 +117,35 @@ EG_INLINE void pad(const uint8_t* from, int64_t elements, uint8_t* to) {
     const __mmask64 mask = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
     _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(mask, from + i));
   }
+}
+
+// The unit that some rows end in, from `w`, of which the last is the task's row `last`. It is read
+// where it lies if other rows of the task follow: scales of what is not these rows' have to be
+// left out. Otherwise it is copied to `padded`.
+template <class Type, int kRows>
+EG_INLINE void last_units(const MatmulTask& t, int64_t last, const uint8_t* w[size_t{kRows}],
+                          uint8_t (*padded)[padded_size<Type>()]) {
+  const int64_t elements = t.k % (Type::kGroups * kGroup);
+  const size_t size = last_size<Type>(t.k);
+  if (static_cast<size_t>(t.n_rows - 1 - last) * t.row_stride + size >= Type::kBytes) {
+    return;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    pad<Type>(w[r], elements, padded[r]);
+    w[r] = padded[r];
+  }
+}
+
+// In the place of a group's scales, and of its sums, ones for the blocks that the row has.
+EG_INLINE void mark_blocks(int64_t elements, Q8Block& to) {
+  const auto mask = static_cast<__mmask8>((1U << (elements / kBlock)) - 1);
+  const __m256 ones = _mm256_maskz_mov_ps(mask, _mm256_set1_ps(1.0F));
+  _mm256_store_ps(to.scale, ones);
+  _mm256_store_ps(to.scaled_sum, ones);
+}
+
+EG_INLINE __mmask16 marked(__m512 ones) {
+  return _mm512_cmp_ps_mask(ones, _mm512_setzero_ps(), _CMP_NEQ_OQ);
 }
 
 // `kRows` rows times `kTokens` tokens.
@@ -136,7 +171,8 @@ void q8_dots(const MatmulTask& t, int64_t row) {
   const auto group_of = [&x](int i, int64_t unit, int g) __attribute__((always_inline)) {
     return Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
   };
-  const auto step = [&](int64_t unit) __attribute__((always_inline)) {
+  // `present`: the scales that are the rows', the last unit may have others.
+  const auto step = [&](int64_t unit, __mmask16 present) __attribute__((always_inline)) {
     __m512 scales[size_t{kRows}];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -148,7 +184,7 @@ void q8_dots(const MatmulTask& t, int64_t row) {
       const __m512 xs = Type::activations(group_of(i, unit, 0));
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        scaled[i][r] = _mm512_mul_ps(scales[r], xs);
+        scaled[i][r] = _mm512_maskz_mul_ps(present, scales[r], xs);
         constexpr __mmask16 kMinima = Type::kMin == 0 ? 0 : 0xFF00;
         if constexpr (Type::kMin > 0) {
           sums[i][r] = _mm512_mask_add_ps(sums[i][r], kMinima, sums[i][r], scaled[i][r]);
@@ -190,7 +226,7 @@ void q8_dots(const MatmulTask& t, int64_t row) {
   const int64_t full = t.k / kUnit;
   for (int64_t unit = 0; unit < full; ++unit) {
     ahead.advance(kRows * Type::kBytes);
-    step(unit);
+    step(unit, 0xFFFF);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       w[r] += Type::kBytes;
@@ -198,11 +234,11 @@ void q8_dots(const MatmulTask& t, int64_t row) {
   }
   if (t.k % kUnit != 0) {
     alignas(64) uint8_t padded[size_t{kRows}][padded_size<Type>()];
-    for (int r = 0; r < kRows; ++r) {
-      pad<Type>(w[r], t.k % kUnit, padded[r]);
-      w[r] = padded[r];
-    }
-    step(full);
+    ahead.advance(kRows * last_size<Type>(t.k));
+    last_units<Type, kRows>(t, row + kRows - 1, w, padded);
+    Q8Block ones;
+    mark_blocks(t.k % kUnit, ones);
+    step(full, marked(Type::activations(Group{&ones, 0})));
   }
 #pragma GCC unroll 4
   for (int i = 0; i < kTokens; ++i) {
@@ -238,7 +274,7 @@ void quad_dots(const MatmulTask& t, int64_t row) {
     sums[i] = _mm512_setzero_ps();
   }
 
-  const auto step = [&](int64_t unit) __attribute__((always_inline)) {
+  const auto step = [&](int64_t unit, __mmask16 present) __attribute__((always_inline)) {
     __m512 scales[Type::kGroups][2];
     __m512 minima[Type::kGroups];
     Type::quad_scales(w, scales, minima);
@@ -266,18 +302,19 @@ void quad_dots(const MatmulTask& t, int64_t row) {
         }
         if constexpr (Type::kSplit) {
           sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
-                                    _mm512_mul_ps(scales[g][0], xs), sums[i]);
+                                    _mm512_maskz_mul_ps(present, scales[g][0], xs), sums[i]);
         }
 #pragma GCC unroll 4
         for (int r = 0; r < 4; ++r) {
           n[r] = _mm512_dpbusd_epi32(Type::kSplit ? start_high : n[r], q[r][1], x1);
         }
-        sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)), _mm512_mul_ps(scales[g][1], xs),
-                                  sums[i]);
+        sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
+                                  _mm512_maskz_mul_ps(present, scales[g][1], xs), sums[i]);
         if constexpr (Type::kMin != 0) {
           const __m512 scaled_sums = group.spread(group.block->scaled_sum);
-          sums[i] = Type::kMin > 0 ? _mm512_fmadd_ps(minima[g], scaled_sums, sums[i])
-                                   : _mm512_fnmadd_ps(minima[g], scaled_sums, sums[i]);
+          sums[i] = Type::kMin > 0
+                        ? _mm512_mask3_fmadd_ps(minima[g], scaled_sums, sums[i], present)
+                        : _mm512_mask3_fnmadd_ps(minima[g], scaled_sums, sums[i], present);
         }
       }
     }
@@ -286,7 +323,7 @@ void quad_dots(const MatmulTask& t, int64_t row) {
   const int64_t full = t.k / kUnit;
   for (int64_t unit = 0; unit < full; ++unit) {
     ahead.advance(4 * Type::kBytes);
-    step(unit);
+    step(unit, 0xFFFF);
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       w[r] += Type::kBytes;
@@ -294,11 +331,11 @@ void quad_dots(const MatmulTask& t, int64_t row) {
   }
   if (t.k % kUnit != 0) {
     alignas(64) uint8_t padded[4][padded_size<Type>()];
-    for (int r = 0; r < 4; ++r) {
-      pad<Type>(w[r], t.k % kUnit, padded[r]);
-      w[r] = padded[r];
-    }
-    step(full);
+    ahead.advance(4 * last_size<Type>(t.k));
+    last_units<Type, 4>(t, row + 3, w, padded);
+    Q8Block ones;
+    mark_blocks(t.k % kUnit, ones);
+    step(full, marked(Group{&ones, 0}.spread(ones.scale)));
   }
 #pragma GCC unroll 4
   for (int i = 0; i < kTokens; ++i) {

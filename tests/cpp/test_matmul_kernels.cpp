@@ -455,6 +455,28 @@ TEST_P(MatmulTest, GivesZeroForZeros) {
   }
 }
 
+// A kernel may look at what lies behind a row; none of it counts, not even what is no number.
+TEST_P(MatmulTest, KeepsRowsApart) {
+  constexpr int64_t kRows = 9;
+  for (const int64_t k : lengths(kernel_.form == ActivationForm::Q8 ? 800 : 40)) {
+    const int64_t n_tokens = draw(0, 2) == 0 ? draw(5, 20) : draw(1, 4);
+    Weights w = weights(kRows, k);
+    const Prepared x = prepared(uneven(n_tokens * k), k);
+    const std::vector<float> expected = run(w, x);
+    const int64_t row = draw(0, kRows - 1);
+    for (int64_t other = 0; other < kRows; ++other) {
+      if (other != row) {
+        std::memset(w.row(other), 0xFF, w.stride);
+      }
+    }
+    const std::vector<float> found = run(w, x);
+    for (int64_t token = 0; token < n_tokens; ++token) {
+      const auto at = static_cast<size_t>(token * kRows + row);
+      ASSERT_EQ(found[at], expected[at]) << "row " << row << ", " << k << " elements";
+    }
+  }
+}
+
 // An element that is not finite is of its token alone.
 TEST_P(MatmulTest, KeepsNanAndInfinityToTheirToken) {
   constexpr int64_t kElements = 512;
