@@ -168,6 +168,7 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
 //
 // A `Product` has
 //   dots<rows, tokens>(task, row)          of all tokens, which are few
+//   kOneTokenRows                          that are taken together with a single token
 //   kManyRows                              that registers hold beside three or four tokens
 //   decode(task, row, first, n)            `kRows` rows of the elements from `first`, to scratch
 //   tile<tokens>(task, row, token, n_tokens, first, n)   the products with what was decoded; of
@@ -229,7 +230,7 @@ template <class Product>
 void multiply(const MatmulTask& t) {
   switch (t.n_tokens) {
     case 1:
-      return all_dots<Product, 4, 1>(t);
+      return all_dots<Product, Product::kOneTokenRows, 1>(t);
     case 2:
       return all_dots<Product, 4, 2>(t);
     case 3:

@@ -52,7 +52,7 @@ EG_INLINE const float* floats_of(const MatmulTask& t, int64_t token) {
 template <class Element, int kRows, int kTokens>
 void float_dots(const MatmulTask& t, int64_t row) {
   // As many sums as are under way at a time.
-  constexpr int kSums = kRows * kTokens >= 8 ? 1 : 2;
+  constexpr int kSums = kRows * kTokens >= 8 ? 1 : kRows * kTokens > 1 ? 2 : 4;
   const float* x[size_t{kTokens}];
   for (int i = 0; i < kTokens; ++i) {
     x[i] = floats_of(t, i);
@@ -85,8 +85,11 @@ void float_dots(const MatmulTask& t, int64_t row) {
   const auto whole = [](const auto* p) __attribute__((always_inline)) { return Element::load(p); };
   constexpr int64_t kStep = 16 * kSums;
   while (k + kStep <= t.k) {
-    ahead.advance(kRows * kStep * sizeof(typename Element::Stored));
-#pragma GCC unroll 2
+    // Of a single row the machine itself looks ahead, and better.
+    if constexpr (kRows > 1) {
+      ahead.advance(kRows * kStep * sizeof(typename Element::Stored));
+    }
+#pragma GCC unroll 4
     for (int s = 0; s < kSums; ++s) {
       step(s, whole);
     }
@@ -98,9 +101,9 @@ void float_dots(const MatmulTask& t, int64_t row) {
   }
 #pragma GCC unroll 4
   for (int i = 0; i < kTokens; ++i) {
-    if constexpr (kSums == 2) {
+    for (int s = 1; s < kSums; ++s) {
       for (int r = 0; r < kRows; ++r) {
-        sums[0][i][r] = _mm512_add_ps(sums[0][i][r], sums[1][i][r]);
+        sums[0][i][r] = _mm512_add_ps(sums[0][i][r], sums[s][i][r]);
       }
     }
     store_sums<kRows>(t, sums[0][i], row, i);
@@ -175,6 +178,7 @@ template <class Element>
 struct FloatProduct {
   static constexpr int64_t kRows = kFloatRows;
   static constexpr int64_t kChunk = kFloatChunk;
+  static constexpr int kOneTokenRows = 1;  // read as they lie, at the rate of a mere read
   static constexpr int kManyRows = 2;
   static constexpr int64_t kTokenBytes = kChunk * int64_t{sizeof(float)};
 

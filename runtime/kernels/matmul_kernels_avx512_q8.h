@@ -57,10 +57,25 @@ struct Group {
   int64_t half;
 
   EG_INLINE __m512i q(int i) const { return _mm512_load_si512(block->q + half * kGroup + i * 64); }
+  // The lanes of the first two blocks, half by half, or of the last two.
+  EG_INLINE __m512i two_blocks(int i) const {
+    const __m512i lanes = i == 0 ? _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11)
+                                 : _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    return _mm512_permutex2var_epi64(q(0), lanes, q(1));
+  }
   // A value for each of the four blocks, in all 4 elements of its lane.
   EG_INLINE __m512 spread(const float* of_block) const {
-    const __m512 four = _mm512_broadcast_f32x4(_mm_load_ps(of_block + half * 4));
-    return _mm512_permutevar_ps(four, lane_numbers(0, 1, 2, 3));
+    return _mm512_permutevar_ps(four(of_block), lane_numbers(0, 1, 2, 3));
+  }
+  // ... of two_blocks(i), in all 8 of its two lanes.
+  EG_INLINE __m512 spread_two(const float* of_block, int i) const {
+    const int first = 2 * i;
+    return _mm512_permutevar_ps(four(of_block), lane_numbers(first, first, first + 1, first + 1));
+  }
+
+ private:
+  EG_INLINE __m512 four(const float* of_block) const {
+    return _mm512_broadcast_f32x4(_mm_load_ps(of_block + half * 4));
   }
 };
 
@@ -70,18 +85,19 @@ struct Group {
 //   kBytes       of a unit; kBlockBytes of what ggml counts as a block (a row may end within a
 //                unit)
 //   kOffset      what its integers are stored too large by
-//   kSplit       whether each half of a block has a scale of its own
+//   kSplit       whether each half of a block has a scale of its own: a group's registers are then
+//                those of Group::two_blocks
 //   kMin         the sign of a block's minimum: 0 if there is none
 //   scales(unit)        the scales in the elements 0..7 (split: 0..15) and, if there are any, the
 //                       minima in 8..15
 //   activations(group)  the activations' scales, and their sums for the minima, in the same
 //                       places
-//   spread(scales, g, half)  the scales of a group's blocks (split: of their halves)
+//   spread(scales, g, i)     the scales of the four lanes in register i of a group
 //   quants(unit, g, q)       the integers of a group
 //   kQuads       whether four rows are taken together, for which the sums of products of any 16
 //                integers (split: 8) must be less than 1 << 15
-//   quad_scales(units, scales, minima)  of four rows, group by group: of the block b and row r in
-//                       the element 4 * b + r; without halves the second is of the whole blocks
+//   quad_scales(units, scales, minima)  of four rows, group by group: of the lane b and row r in
+//                       the element 4 * b + r, for either register (not split: the second counts)
 
 // --- one to four tokens -----------------------------------------------------------------------
 
@@ -203,8 +219,8 @@ void q8_dots(const MatmulTask& t, int64_t row) {
 #pragma GCC unroll 4
       for (int i = 0; i < kTokens; ++i) {
         const Group group = group_of(i, unit, g);
-        const __m512i x0 = group.q(0);
-        const __m512i x1 = group.q(1);
+        const __m512i x0 = Type::kSplit ? group.two_blocks(0) : group.q(0);
+        const __m512i x1 = Type::kSplit ? group.two_blocks(1) : group.q(1);
         const __m512i zero = _mm512_setzero_si512();
         const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
         const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
@@ -289,9 +305,10 @@ void quad_dots(const MatmulTask& t, int64_t row) {
       for (int i = 0; i < kTokens; ++i) {
         const Group group =
             Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
-        const __m512i x0 = group.q(0);
-        const __m512i x1 = group.q(1);
-        const __m512 xs = group.spread(group.block->scale);
+        const __m512i x0 = Type::kSplit ? group.two_blocks(0) : group.q(0);
+        const __m512i x1 = Type::kSplit ? group.two_blocks(1) : group.q(1);
+        const float* const x_scales = group.block->scale;
+        const __m512 xs = Type::kSplit ? group.spread_two(x_scales, 1) : group.spread(x_scales);
         const __m512i zero = _mm512_setzero_si512();
         const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
         const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
@@ -301,8 +318,9 @@ void quad_dots(const MatmulTask& t, int64_t row) {
           n[r] = _mm512_dpbusd_epi32(Type::kSplit ? start_low : start_high, q[r][0], x0);
         }
         if constexpr (Type::kSplit) {
+          const __m512 first = group.spread_two(x_scales, 0);
           sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
-                                    _mm512_maskz_mul_ps(present, scales[g][0], xs), sums[i]);
+                                    _mm512_maskz_mul_ps(present, scales[g][0], first), sums[i]);
         }
 #pragma GCC unroll 4
         for (int r = 0; r < 4; ++r) {
@@ -359,7 +377,7 @@ constexpr int64_t kQ8Chunk = 2048;
 constexpr int64_t n_groups(int64_t k) { return (k + kGroup - 1) / kGroup; }
 
 // The elements 0, 4, 8 and 12 of 16 rows.
-EG_INLINE void transpose_lanes(const __m512 in[16], float out[4][16]) {
+EG_INLINE void transpose_lanes(const __m512 in[16], float* const out[4]) {
   __m512i rows[16];
   __m512i columns[16];
 #pragma GCC unroll 16
@@ -412,12 +430,20 @@ void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
         __m512i columns[16];
         transpose(q[i], columns);
         for (int c = 0; c < 16; ++c) {
-          _mm512_store_si512(panel->q[16 * i + c], columns[c]);
+          const int place =
+              Type::kSplit ? 16 * (c / 4 % 2) + 4 * (2 * i + c / 8) + c % 4 : 16 * i + c;
+          _mm512_store_si512(panel->q[place], columns[c]);
         }
       }
-      transpose_lanes(spread[0], panel->scale);
+      float (*const scale)[16] = panel->scale;
       if constexpr (Type::kSplit) {
-        transpose_lanes(spread[1], panel->scale + 4);
+        float* const of_first[4] = {scale[0], scale[4], scale[1], scale[5]};
+        float* const of_second[4] = {scale[2], scale[6], scale[3], scale[7]};
+        transpose_lanes(spread[0], of_first);
+        transpose_lanes(spread[1], of_second);
+      } else {
+        float* const all[4] = {scale[0], scale[1], scale[2], scale[3]};
+        transpose_lanes(spread[0], all);
       }
       if constexpr (Type::kMin != 0) {
         const int min = 8 + 4 * g;
@@ -425,7 +451,8 @@ void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
         for (int64_t r = 0; r < kPanelRows; ++r) {
           spread[0][r] = _mm512_permutexvar_ps(places, scales[r]);
         }
-        transpose_lanes(spread[0], panel->min);
+        float* const all[4] = {panel->min[0], panel->min[1], panel->min[2], panel->min[3]};
+        transpose_lanes(spread[0], all);
       }
     }
     for (int64_t r = 0; r < kPanelRows; ++r) {
@@ -527,6 +554,7 @@ template <class Type>
 struct Q8Product {
   static constexpr int64_t kRows = kPanelRows;
   static constexpr int64_t kChunk = kQ8Chunk;
+  static constexpr int kOneTokenRows = 4;
   static constexpr int kManyRows = Type::kQuads ? 4 : 2;
   static constexpr int64_t kTokenBytes = kChunk / kQ8Elements * int64_t{sizeof(Q8Block)};
 

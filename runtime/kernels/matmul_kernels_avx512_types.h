@@ -386,15 +386,15 @@ struct Q6_K {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
                                  _mm512_castps256_ps512(_mm256_load_ps(x.block->scale)));
   }
-  static EG_INLINE __m512 spread(__m512 scales, int group, int half) {
-    const int first = 8 * group + half;
-    return _mm512_permutexvar_ps(lane_numbers(first, first + 2, first + 4, first + 6), scales);
+  static EG_INLINE __m512 spread(__m512 scales, int group, int i) {
+    const int first = 8 * group + 4 * i;
+    return _mm512_permutexvar_ps(lane_numbers(first, first + 1, first + 2, first + 3), scales);
   }
   static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[2][2],
                                     __m512 /*minima*/[2]) {
-    // Row by row the two scales of each block in either group, then block by block.
+    // Row by row the scales that lanes of the same number have, then lane by lane.
     const __m512i order =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     const __m512i all = across_lanes(
         _mm512_shuffle_epi8(four_lanes(p[0] + 192, p[1] + 192, p[2] + 192, p[3] + 192), order));
     // The last word is the scale of the scales.
@@ -409,14 +409,13 @@ struct Q6_K {
   }
   static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
     const __m512i low = load(p + 64 * group);
-    const uint8_t* const high = p + 128 + 32 * group;
-    const __m512i shifts = lane_numbers(0, 0, 4, 4);
-    const __m512i a = nibbles(_mm512_shuffle_i64x2(low, low, 0x88), shifts);
-    const __m512i b = nibbles(_mm512_shuffle_i64x2(low, low, 0xDD), shifts);
+    const __m512i high = _mm512_broadcast_i64x4(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 128 + 32 * group)));
     // To the bits 4 and 5.
-    const __m512i turns = lane_numbers(4, 2, 0, 30);
-    q[0] = with_bits(a, _mm512_rolv_epi32(load16_spread(high), turns), 0x30);
-    q[1] = with_bits(b, _mm512_rolv_epi32(load16_spread(high + 16), turns), 0x30);
+    const __m512i first = _mm512_rolv_epi32(high, lane_numbers(4, 4, 2, 2));
+    const __m512i second = _mm512_rolv_epi32(high, lane_numbers(0, 0, 30, 30));
+    q[0] = with_bits(low_nibbles(low), first, 0x30);
+    q[1] = with_bits(high_nibbles(low), second, 0x30);
   }
 };
 
