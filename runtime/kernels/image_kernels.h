@@ -13,8 +13,8 @@ namespace executorch_ggml {
 // Output channels of a packed kernel lie in panels of this many: [c_out / 16][taps * c_in][16],
 // the last panel filled up with zeros.
 inline constexpr int64_t kPanel = 16;
-// Panels that a convolution multiplies at once.
-inline constexpr int64_t kPanelGroup = 2;
+// Panels that a convolution multiplies at once, at most.
+inline constexpr int64_t kPanelGroup = 3;
 
 // What is done to a sum before it is stored, in this order.
 struct Epilogue {

@@ -2,7 +2,7 @@
 #if defined(__x86_64__)
 #define EG_ISA avx512
 #define EG_WIDTH 16
-#define EG_ROWS 14
-#define EG_PANELS 2
+#define EG_ROWS 8
+#define EG_PANELS 3
 #include "runtime/kernels/image_kernels_isa.h"
 #endif

@@ -214,15 +214,25 @@ void all_rows(const ConvBlock& b, int64_t panel) {
   }
 }
 
-void conv(const ConvBlock& b) {
-  int64_t panel = b.first_panel;
-  if constexpr (EG_PANELS > 1) {
-    for (; panel + EG_PANELS <= b.end_panel; panel += EG_PANELS) {
-      all_rows<EG_PANELS>(b, panel);
+// `n` panels, at most `Panels`.
+template <int Panels>
+void some_panels(const ConvBlock& b, int64_t panel, int64_t n) {
+  if constexpr (Panels > 1) {
+    if (n < Panels) {
+      return some_panels<Panels - 1>(b, panel, n);
     }
   }
-  for (; panel < b.end_panel; ++panel) {
-    all_rows<1>(b, panel);
+  all_rows<Panels>(b, panel);
+}
+
+void conv(const ConvBlock& b) {
+  for (int64_t panel = b.first_panel; panel < b.end_panel;) {
+    const int64_t left = b.end_panel - panel;
+    // A single one at the end would leave most registers empty.
+    const bool divides = left > EG_PANELS && left % EG_PANELS == 1;
+    const int64_t n = divides ? EG_PANELS - 1 : left < EG_PANELS ? left : EG_PANELS;
+    some_panels<EG_PANELS>(b, panel, n);
+    panel += n;
   }
 }
 

@@ -1,5 +1,6 @@
-// The kernels of image_kernels.h for one instruction set (see vector_isa.h). EG_ROWS: the rows
-// that times kPanelGroup panels, or times one where EG_PANELS is 1, fit its registers.
+// The kernels of image_kernels.h for one instruction set (see vector_isa.h). Sums of EG_ROWS rows
+// times EG_PANELS panels, at most kPanelGroup, fit its registers. Rows often lie a multiple of 4 KB
+// apart: more of them than a set of the first cache has lines (8) would drive each other out.
 #pragma once
 
 #include "runtime/kernels/image_kernels.h"

@@ -26,6 +26,13 @@ constexpr __mmask16 first_lanes(int64_t n) {
   return n < 16 ? static_cast<__mmask16>((1U << n) - 1) : __mmask16{0xFFFF};
 }
 
+// At least so many bytes, as an odd number of cache lines: rows of prepared activations that lie so
+// far apart do not share places in a cache.
+constexpr int64_t odd_lines(int64_t bytes) {
+  const int64_t lines = (bytes + 63) / 64;
+  return (lines % 2 == 0 ? lines + 1 : lines) * 64;
+}
+
 // --- few tokens: the weights' rows as they lie ------------------------------------------------
 
 // Fetches weights ahead of their use, in the order in which they lie. As several rows are read

@@ -44,8 +44,11 @@ struct BF16 {
   }
 };
 
+// Of prepared activations, in floats.
+constexpr int64_t float_row_size(int64_t k) { return odd_lines(k * 4) / 4; }
+
 EG_INLINE const float* floats_of(const MatmulTask& t, int64_t token) {
-  return static_cast<const float*>(t.x) + token * ((t.k + 15) / 16 * 16);
+  return static_cast<const float*>(t.x) + token * float_row_size(t.k);
 }
 
 // `kRows` rows times `kTokens` tokens.

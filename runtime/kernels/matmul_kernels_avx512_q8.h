@@ -35,10 +35,8 @@ constexpr int64_t kQ8Elements = 2 * kGroup;
 
 constexpr int64_t n_q8_blocks(int64_t k) { return (k + kQ8Elements - 1) / kQ8Elements; }
 
-// An odd number of cache lines, so that rows do not share places in a cache.
 constexpr int64_t q8_row_size(int64_t k) {
-  const int64_t size = n_q8_blocks(k) * int64_t{sizeof(Q8Block)};
-  return size / 64 % 2 == 0 ? size + 64 : size;
+  return odd_lines(n_q8_blocks(k) * int64_t{sizeof(Q8Block)});
 }
 
 EG_INLINE const Q8Block* token_of(const MatmulTask& t, int64_t token) {
