@@ -175,6 +175,7 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
 //
 // A `Product` has
 //   dots<rows, tokens>(task, row)          of all tokens, which are few
+//   token_size(k)                          bytes of a prepared token
 //   kOneTokenRows                          that are taken together with a single token
 //   kManyRows                              that registers hold beside three or four tokens
 //   decode(task, row, first, n)            `kRows` rows of the elements from `first`, to scratch
@@ -191,6 +192,42 @@ EG_INLINE void all_dots(const MatmulTask& t) {
   }
   for (; row < t.n_rows; ++row) {
     Product::template dots<1, kTokens>(t, row);
+  }
+}
+
+// The same of five to seven tokens: few enough that unpacking a row twice, the second time from the
+// first cache, costs less than making a panel of it.
+template <class Product, int kRows>
+EG_INLINE void two_dots(const MatmulTask& t, const MatmulTask& rest, int64_t row) {
+  Product::template dots<kRows, 4>(t, row);
+  switch (rest.n_tokens) {
+    case 1:
+      return Product::template dots<kRows, 1>(rest, row);
+    case 2:
+      return Product::template dots<kRows, 2>(rest, row);
+    case 3:
+      return Product::template dots<kRows, 3>(rest, row);
+    default:
+      return Product::template dots<kRows, 4>(rest, row);
+  }
+}
+
+template <class Product>
+void all_in_two_dots(const MatmulTask& t) {
+  constexpr int64_t kFirst = 4;
+  MatmulTask rest = t;
+  rest.n_tokens -= kFirst;
+  rest.x = static_cast<const uint8_t*>(t.x) + kFirst * Product::token_size(t.k);
+  rest.y += kFirst * t.y_stride;
+  if (t.residual != nullptr) {
+    rest.residual += kFirst * t.y_stride;
+  }
+  int64_t row = 0;
+  for (; row + Product::kManyRows <= t.n_rows; row += Product::kManyRows) {
+    two_dots<Product, Product::kManyRows>(t, rest, row);
+  }
+  for (; row < t.n_rows; ++row) {
+    two_dots<Product, 1>(t, rest, row);
   }
 }
 
@@ -244,6 +281,10 @@ void multiply(const MatmulTask& t) {
       return all_dots<Product, Product::kManyRows, 3>(t);
     case 4:
       return all_dots<Product, Product::kManyRows, 4>(t);
+    case 5:
+    case 6:
+    case 7:
+      return all_in_two_dots<Product>(t);
     default:
       return multiply_panels<Product, kTileTokens>(t, all_tiles<Product>);
   }

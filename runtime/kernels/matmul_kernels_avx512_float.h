@@ -181,6 +181,7 @@ template <class Element>
 struct FloatProduct {
   static constexpr int64_t kRows = kFloatRows;
   static constexpr int64_t kChunk = kFloatChunk;
+  static constexpr int64_t token_size(int64_t k) { return 4 * float_row_size(k); }
   static constexpr int kOneTokenRows = 1;  // read as they lie, at the rate of a mere read
   static constexpr int kManyRows = 2;
   static constexpr int64_t kTokenBytes = kChunk * int64_t{sizeof(float)};

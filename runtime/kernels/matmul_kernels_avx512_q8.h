@@ -552,6 +552,7 @@ template <class Type>
 struct Q8Product {
   static constexpr int64_t kRows = kPanelRows;
   static constexpr int64_t kChunk = kQ8Chunk;
+  static constexpr int64_t token_size(int64_t k) { return q8_row_size(k); }
   static constexpr int kOneTokenRows = 4;
   static constexpr int kManyRows = Type::kQuads ? 4 : 2;
   static constexpr int64_t kTokenBytes = kChunk / kQ8Elements * int64_t{sizeof(Q8Block)};
