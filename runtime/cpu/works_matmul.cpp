@@ -14,7 +14,7 @@ namespace {
 // gets more from memory than one that jumps, so tasks are long; the last ones are short, so that
 // the threads end together.
 constexpr int64_t kLongTaskBytes = 1024 * 1024;
-constexpr int64_t kShortTaskBytes = 32 * 1024;
+constexpr int64_t kShortTaskBytes = 64 * 1024;
 // Products of more tokens than this keep their weights in a cache meanwhile.
 constexpr int64_t kFewTokens = 4;
 // Bytes of activations that stay in a core's cache while rows of weights pass over them. A block

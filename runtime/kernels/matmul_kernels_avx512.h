@@ -41,6 +41,12 @@ class Ahead {
  public:
   // `rows`: what is read at a time, in bytes.
   EG_INLINE Ahead(const uint8_t* w, size_t rows) : next_(w + rows + kDistance), end_(next_) {}
+  // What the first rows of a task read, and what follows them up to where their `Ahead` begins.
+  static EG_INLINE void begin(const uint8_t* w, size_t rows) {
+    for (size_t i = 0; i < rows + kDistance; i += 64) {
+      _mm_prefetch(w + i, _MM_HINT_T1);
+    }
+  }
   // As many bytes are about to be read.
   EG_INLINE void advance(size_t bytes) {
     for (end_ += bytes; next_ < end_; next_ += 64) {
@@ -187,6 +193,9 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
 template <class Product, int kRows, int kTokens>
 EG_INLINE void all_dots(const MatmulTask& t) {
   int64_t row = 0;
+  if constexpr (kRows > 1) {
+    Ahead::begin(row_of(t, 0), kRows * t.row_stride);
+  }
   for (; row + kRows <= t.n_rows; row += kRows) {
     Product::template dots<kRows, kTokens>(t, row);
   }
