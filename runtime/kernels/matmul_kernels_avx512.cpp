@@ -46,7 +46,7 @@ EG_INLINE void prepare_block(__m512 low, __m512 high, Q8Block& to, int64_t block
 }
 
 size_t prepared_size(ActivationForm form, int64_t k) {
-  return static_cast<size_t>(form == ActivationForm::Q8 ? q8_row_size(k) : 4 * float_row_size(k));
+  return static_cast<size_t>(form == ActivationForm::Q8 ? q8_row_size(k) : float_row_size(k));
 }
 
 void prepare(ActivationForm form, const float* x, int64_t k, void* prepared) {

@@ -214,10 +214,8 @@ EG_INLINE void two_dots(const MatmulTask& t, const MatmulTask& rest, int64_t row
       return Product::template dots<kRows, 1>(rest, row);
     case 2:
       return Product::template dots<kRows, 2>(rest, row);
-    case 3:
-      return Product::template dots<kRows, 3>(rest, row);
     default:
-      return Product::template dots<kRows, 4>(rest, row);
+      return Product::template dots<kRows, 3>(rest, row);
   }
 }
 

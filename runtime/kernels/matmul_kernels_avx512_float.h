@@ -44,11 +44,11 @@ struct BF16 {
   }
 };
 
-// Of prepared activations, in floats.
-constexpr int64_t float_row_size(int64_t k) { return odd_lines(k * 4) / 4; }
+constexpr int64_t float_row_size(int64_t k) { return odd_lines(k * int64_t{sizeof(float)}); }
 
 EG_INLINE const float* floats_of(const MatmulTask& t, int64_t token) {
-  return static_cast<const float*>(t.x) + token * float_row_size(t.k);
+  const auto* const row = static_cast<const uint8_t*>(t.x) + token * float_row_size(t.k);
+  return reinterpret_cast<const float*>(row);
 }
 
 // `kRows` rows times `kTokens` tokens.
@@ -181,7 +181,7 @@ template <class Element>
 struct FloatProduct {
   static constexpr int64_t kRows = kFloatRows;
   static constexpr int64_t kChunk = kFloatChunk;
-  static constexpr int64_t token_size(int64_t k) { return 4 * float_row_size(k); }
+  static constexpr int64_t token_size(int64_t k) { return float_row_size(k); }
   static constexpr int kOneTokenRows = 1;  // read as they lie, at the rate of a mere read
   static constexpr int kManyRows = 2;
   static constexpr int64_t kTokenBytes = kChunk * int64_t{sizeof(float)};

@@ -61,6 +61,11 @@ struct Group {
                                  : _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     return _mm512_permutex2var_epi64(q(0), lanes, q(1));
   }
+  // The register i that a type's integers are multiplied with.
+  template <bool kSplit>
+  EG_INLINE __m512i lanes(int i) const {
+    return kSplit ? two_blocks(i) : q(i);
+  }
   // A value for each of the four blocks, in all 4 elements of its lane.
   EG_INLINE __m512 spread(const float* of_block) const {
     return _mm512_permutevar_ps(four(of_block), lane_numbers(0, 1, 2, 3));
@@ -217,8 +222,8 @@ void q8_dots(const MatmulTask& t, int64_t row) {
 #pragma GCC unroll 4
       for (int i = 0; i < kTokens; ++i) {
         const Group group = group_of(i, unit, g);
-        const __m512i x0 = Type::kSplit ? group.two_blocks(0) : group.q(0);
-        const __m512i x1 = Type::kSplit ? group.two_blocks(1) : group.q(1);
+        const __m512i x0 = group.lanes<Type::kSplit>(0);
+        const __m512i x1 = group.lanes<Type::kSplit>(1);
         const __m512i zero = _mm512_setzero_si512();
         const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
         const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
@@ -303,8 +308,8 @@ void quad_dots(const MatmulTask& t, int64_t row) {
       for (int i = 0; i < kTokens; ++i) {
         const Group group =
             Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
-        const __m512i x0 = Type::kSplit ? group.two_blocks(0) : group.q(0);
-        const __m512i x1 = Type::kSplit ? group.two_blocks(1) : group.q(1);
+        const __m512i x0 = group.lanes<Type::kSplit>(0);
+        const __m512i x1 = group.lanes<Type::kSplit>(1);
         const float* const x_scales = group.block->scale;
         const __m512 xs = Type::kSplit ? group.spread_two(x_scales, 1) : group.spread(x_scales);
         const __m512i zero = _mm512_setzero_si512();
