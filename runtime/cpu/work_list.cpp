@@ -246,4 +246,12 @@ MemoryRange WorkList::rope_table(int node) {
   return range;
 }
 
+MemoryRange WorkList::attention_parts(size_t bytes) {
+  if (bytes > attention_parts_.end - attention_parts_.begin) {
+    attention_parts_ = {&kShared, shared_bytes_, shared_bytes_ + bytes};
+    shared_bytes_ += aligned_size(bytes);
+  }
+  return {&kShared, attention_parts_.begin, attention_parts_.begin + bytes};
+}
+
 }  // namespace executorch_ggml

@@ -74,6 +74,9 @@ class WorkList {
   MemoryRange prepared(int node, ActivationForm form);
   // Cosines and sines for rope `node`, in WorkMemory::shared: [positions][2][n_dims / 2].
   MemoryRange rope_table(int node);
+  // Room in WorkMemory::shared for so many bytes of results that attention is yet to merge; used
+  // in turn.
+  MemoryRange attention_parts(size_t bytes);
   // Tasks to cut `n` units into, none with less than `least` elements of `per_unit` each.
   uint32_t share_out(int64_t n, int64_t per_unit, int64_t least) const;
 
@@ -103,6 +106,7 @@ class WorkList {
   size_t next_place_ = 0;
   std::vector<Prepared> places_;
   std::map<std::vector<int64_t>, MemoryRange> rope_tables_;
+  MemoryRange attention_parts_{};
 };
 
 // The makers, by family. Each makes the work of node `i`, together with the nodes after it that

@@ -1,7 +1,9 @@
-// Attention in ggml's flash form, and rotary embedding.
+// Attention in ggml's flash form.
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <utility>
 
+#include "runtime/aligned_buffer.h"
 #include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
@@ -9,7 +11,45 @@ namespace {
 
 constexpr int64_t kFewQueries = 4;
 constexpr int64_t kTasksPerThread = 2;
+// Tasks from which it matters little that the last ones leave a thread without work.
+constexpr int64_t kManyTasksPerThread = 4;
+// Parts of the keys begin at multiples of it.
+constexpr int64_t kUnit = 16;
 
+struct Units {
+  int64_t begin;
+  int64_t end;
+};
+
+// The units of keys that queries may see: without those at both ends that the mask hides.
+Units seen_units(const AttentionTask& task) {
+  const int64_t n_units = (task.n_kv + kUnit - 1) / kUnit;
+  if (task.mask == nullptr) {
+    return {0, n_units};
+  }
+  const auto is_hidden = [&task](int64_t unit) {
+    constexpr ggml_fp16_t kHidden = 0xFC00;  // -inf
+    bool shows = false;
+    for (int64_t token = 0; token < task.n_tokens; ++token) {
+      const ggml_fp16_t* const row = task.mask + token * task.mask_stride;
+      for (int64_t i = unit * kUnit; i < std::min((unit + 1) * kUnit, task.n_kv); ++i) {
+        shows |= row[i] != kHidden;
+      }
+    }
+    return !shows;
+  };
+  Units seen = {0, n_units};
+  while (seen.begin < seen.end && is_hidden(seen.begin)) {
+    ++seen.begin;
+  }
+  while (seen.begin < seen.end && is_hidden(seen.end - 1)) {
+    --seen.end;
+  }
+  return seen;
+}
+
+// A task computes some heads for a block of queries from all keys, or from a part of them: whoever
+// runs the last one then merges the results of the parts.
 class AttentionWork final : public Work {
  public:
   AttentionWork(const AttentionKernels& kernels, const ggml_tensor& node, int n_threads)
@@ -21,31 +61,27 @@ class AttentionWork final : public Work {
         mask_(node.src[3]),
         group_(q_.ne[2] / k_.ne[2]),
         blocks_((q_.ne[1] + kQueryBlock - 1) / kQueryBlock) {
-    // The heads of a group read the same keys, unless that leaves threads without work or
-    // each has a mask of its own.
-    const int64_t tasks = k_.ne[2] * q_.ne[3] * blocks_;
-    const bool own_masks = mask_ != nullptr && mask_->ne[2] > 1;
-    const bool uneven = tasks < n_threads * int64_t{4} && tasks % n_threads != 0;
-    heads_per_task_ = uneven || own_masks ? 1 : group_;
-    // Few queries read more of the cache than they compute: heads that lie side by side are
-    // read together, as long as every thread finds two tasks.
-    while (heads_per_task_ >= group_ && q_.ne[1] <= kFewQueries && !own_masks &&
-           kv_heads_per_task_ * 2 * n_threads * kTasksPerThread <= tasks &&
-           k_.ne[2] % (kv_heads_per_task_ * 2) == 0) {
-      kv_heads_per_task_ *= 2;
-    }
-    heads_per_task_ *= kv_heads_per_task_;
-    n_tasks = static_cast<uint32_t>(q_.ne[2] / heads_per_task_ * q_.ne[3] * blocks_);
+    share_out(n_threads);
+    n_tasks = static_cast<uint32_t>(q_.ne[2] / heads_per_task_ * q_.ne[3] * blocks_ * n_parts_);
+    tasks_left_ = n_tasks;
     elements = 2 * ggml_nelements(&q_) * k_.ne[1];
     thread_bytes = kernels.scratch_size(k_.ne[0], v_.ne[0], heads_per_task_);
   }
 
+  // Needed of WorkMemory::shared for the results of parts, which set_parts_at() places.
+  size_t parts_bytes() const {
+    return n_parts_ == 1 ? 0 : static_cast<size_t>(n_parts_) * (results_bytes() + scores_bytes());
+  }
+  void set_parts_at(size_t offset) { parts_ = offset; }
+
   void run(uint32_t task, const WorkMemory& memory) override {
+    const int64_t part = task % n_parts_;
+    const int64_t whole = task / n_parts_;
     const int64_t head_groups = q_.ne[2] / heads_per_task_;
-    const int64_t head = task % head_groups * heads_per_task_;
-    const int64_t batch = task / head_groups % q_.ne[3];
+    const int64_t head = whole % head_groups * heads_per_task_;
+    const int64_t batch = whole / head_groups % q_.ne[3];
     // The last queries see the most keys: they come first, so that the threads end together.
-    const int64_t token = (blocks_ - 1 - task / (head_groups * q_.ne[3])) * kQueryBlock;
+    const int64_t token = (blocks_ - 1 - whole / (head_groups * q_.ne[3])) * kQueryBlock;
     const RowAt query = {token, head, batch};
     const RowAt keys = {0, head / group_, batch};
     AttentionTask work = {};
@@ -77,10 +113,79 @@ class AttentionWork final : public Work {
     work.k_head_stride = k_.nb[2];
     work.v_head_stride = v_.nb[2];
     work.scratch = memory.thread;
+    if (n_parts_ == 1) {
+      kernels_.attend(work);
+      return;
+    }
+    take_part(work, part, memory);
     kernels_.attend(work);
+    if (tasks_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      tasks_left_ = n_tasks;
+      kernels_.merge({.results = results(memory, 0),
+                      .scores = scores(memory, 0),
+                      .n_parts = n_parts_,
+                      .n_rows = row_count(node_),
+                      .dim = node_.ne[0],
+                      .out = static_cast<float*>(node_.data)});
+    }
   }
 
  private:
+  void share_out(int n_threads) {
+    // The heads of a group read the same keys, unless each has a mask of its own.
+    const bool own_masks = mask_ != nullptr && mask_->ne[2] > 1;
+    heads_per_task_ = own_masks ? 1 : group_;
+    const int64_t tasks = q_.ne[2] / heads_per_task_ * q_.ne[3] * blocks_;
+    const auto is_uneven = [n_threads](int64_t n) {
+      return n < n_threads * kManyTasksPerThread && n % n_threads != 0;
+    };
+    if (q_.ne[1] > kFewQueries || own_masks) {
+      heads_per_task_ = is_uneven(tasks) ? 1 : heads_per_task_;
+      return;
+    }
+    // Few queries read more of the cache than they compute: heads that lie side by side are
+    // read together, as long as every thread finds two tasks.
+    while (kv_heads_per_task_ * 2 * n_threads * kTasksPerThread <= tasks &&
+           k_.ne[2] % (kv_heads_per_task_ * 2) == 0) {
+      kv_heads_per_task_ *= 2;
+    }
+    while (is_uneven(tasks / kv_heads_per_task_ * n_parts_)) {
+      ++n_parts_;
+    }
+    heads_per_task_ *= kv_heads_per_task_;
+  }
+
+  // Leaves `work` the keys of part `part`, and a place for its results.
+  void take_part(AttentionTask& work, int64_t part, const WorkMemory& memory) const {
+    const Units seen = seen_units(work);
+    const auto key_of = [&](int64_t at) {
+      return std::min(work.n_kv, (seen.begin + (seen.end - seen.begin) * at / n_parts_) * kUnit);
+    };
+    const int64_t first = key_of(part);
+    work.n_kv = key_of(part + 1) - first;
+    work.k = static_cast<const char*>(work.k) + static_cast<size_t>(first) * work.k_stride;
+    work.v = static_cast<const char*>(work.v) + static_cast<size_t>(first) * work.v_stride;
+    work.mask = work.mask == nullptr ? nullptr : work.mask + first;
+    const int64_t at = work.out - static_cast<const float*>(node_.data);
+    work.out = results(memory, part) + at;
+    work.scores = scores(memory, part) + at / node_.ne[0];
+    work.scores_stride = node_.ne[1];
+  }
+
+  size_t results_bytes() const { return ggml_nbytes(&node_); }
+  size_t scores_bytes() const {
+    return static_cast<size_t>(row_count(node_)) * sizeof(AttentionScores);
+  }
+  float* results(const WorkMemory& memory, int64_t part) const {
+    return reinterpret_cast<float*>(memory.shared + parts_ +
+                                    static_cast<size_t>(part) * results_bytes());
+  }
+  AttentionScores* scores(const WorkMemory& memory, int64_t part) const {
+    return reinterpret_cast<AttentionScores*>(memory.shared + parts_ +
+                                              static_cast<size_t>(n_parts_) * results_bytes() +
+                                              static_cast<size_t>(part) * scores_bytes());
+  }
+
   const AttentionKernels& kernels_;
   const ggml_tensor& node_;
   const ggml_tensor& q_;
@@ -91,120 +196,12 @@ class AttentionWork final : public Work {
   const int64_t blocks_;
   int64_t heads_per_task_ = 1;     // of queries
   int64_t kv_heads_per_task_ = 1;  // of keys and values
-};
-
-struct RopeParams {
-  int n_dims;
-  int mode;
-  int original_context;
-  float freq_base;
-  float freq_scale;
-  float ext_factor;
-  float attn_factor;
-  float beta_fast;
-  float beta_slow;
-
-  explicit RopeParams(const ggml_tensor& node)
-      : n_dims(node.op_params[1]),
-        mode(node.op_params[2]),
-        original_context(node.op_params[4]),
-        freq_base(float_param(node, 5)),
-        freq_scale(float_param(node, 6)),
-        ext_factor(float_param(node, 7)),
-        attn_factor(float_param(node, 8)),
-        beta_fast(float_param(node, 9)),
-        beta_slow(float_param(node, 10)) {}
-};
-
-// Angles as YaRN mixes them (Peng et al., "YaRN: Efficient Context Window Extension of Large
-// Language Models"): frequencies that turn often within the original context are kept, slow
-// ones are scaled.
-class RopeTableWork final : public Work {
- public:
-  RopeTableWork(const ggml_tensor& node, size_t offset)
-      : p_(node), positions_(*node.src[1]), factors_(node.src[2]), offset_(offset) {
-    if (p_.ext_factor != 0.0F) {
-      ggml_rope_yarn_corr_dims(p_.n_dims, p_.original_context, p_.freq_base, p_.beta_fast,
-                               p_.beta_slow, kept_dims_);
-    }
-  }
-
-  void run(uint32_t task, const WorkMemory& memory) override {
-    const int64_t n = positions_.ne[0];
-    const auto half = static_cast<size_t>(p_.n_dims / 2);
-    const float* const factors =
-        factors_ == nullptr ? nullptr : static_cast<const float*>(factors_->data);
-    float magnitude = p_.attn_factor;
-    if (p_.ext_factor != 0.0F) {
-      magnitude *= 1.0F + 0.1F * std::log(1.0F / p_.freq_scale);
-    }
-    const int64_t first = n * task / n_tasks;
-    const int64_t end = n * (task + 1) / n_tasks;
-    auto* const table = reinterpret_cast<float*>(memory.shared + offset_);
-    const auto* const positions = static_cast<const int32_t*>(positions_.data);
-    for (size_t i = 0; i < half; ++i) {
-      // In double precision: a late position times a frequency has few digits left in float.
-      const double exponent = -2.0 * static_cast<double>(i) / p_.n_dims;
-      const double frequency = std::pow(static_cast<double>(p_.freq_base), exponent) /
-                               static_cast<double>(factors == nullptr ? 1.0F : factors[i]);
-      const double mix = static_cast<double>(kept_share(i));
-      const double turned = frequency * (static_cast<double>(p_.freq_scale) * (1.0 - mix) + mix);
-      for (int64_t t = first; t < end; ++t) {
-        const double angle = positions[t] * turned;
-        float* const row = table + static_cast<size_t>(t) * 2 * half;
-        row[i] = static_cast<float>(std::cos(angle)) * magnitude;
-        row[half + i] = static_cast<float>(std::sin(angle)) * magnitude;
-      }
-    }
-  }
-
- private:
-  float kept_share(size_t i) const {
-    if (p_.ext_factor == 0.0F) {
-      return 0.0F;
-    }
-    const float width = std::max(0.001F, kept_dims_[1] - kept_dims_[0]);
-    const float ramp = (static_cast<float>(i) - kept_dims_[0]) / width;
-    return (1.0F - std::clamp(ramp, 0.0F, 1.0F)) * p_.ext_factor;
-  }
-
-  const RopeParams p_;
-  const ggml_tensor& positions_;
-  const ggml_tensor* const factors_;
-  const size_t offset_;
-  float kept_dims_[2] = {0, 0};
+  int64_t n_parts_ = 1;            // of the keys
+  size_t parts_ = 0;               // offset in WorkMemory::shared
+  std::atomic<uint32_t> tasks_left_ = 0;  // where there are parts
 };
 
 }  // namespace
-
-std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset) {
-  return std::make_unique<RopeTableWork>(rope, offset);
-}
-
-int make_rope(WorkList& list, int i) {
-  const ggml_tensor& node = list.nodes().at(i);
-  if (node.op != GGML_OP_ROPE) {
-    return -1;
-  }
-  const RopeParams p(node);
-  const ggml_tensor& x = *node.src[0];
-  if ((p.mode != GGML_ROPE_TYPE_NORMAL && p.mode != GGML_ROPE_TYPE_NEOX) || !has_f32_rows(x) ||
-      !has_f32_rows(node) || node.src[1]->type != GGML_TYPE_I32 || p.n_dims % 2 != 0 ||
-      p.n_dims > node.ne[0]) {
-    return -1;
-  }
-  const MemoryRange table = list.rope_table(i);
-  const RowKernels& kernels = *list.kernels().rows;
-  add_rows(list, i, node, {&x},
-           [&kernels, &x, &node, p, offset = table.begin](const RowAt& at, const WorkMemory& m) {
-             const auto* const cosines =
-                 reinterpret_cast<const float*>(m.shared + offset) + at.i2 * p.n_dims;
-             kernels.rope(f32_row(x, at), cosines, cosines + p.n_dims / 2, p.n_dims, node.ne[0],
-                          p.mode == GGML_ROPE_TYPE_NEOX, f32_row(node, at));
-           });
-  list.reads_shared(table);
-  return i;
-}
 
 int make_attention(WorkList& list, int i) {
   const ggml_tensor& node = list.nodes().at(i);
@@ -226,8 +223,11 @@ int make_attention(WorkList& list, int i) {
   if (!supported) {
     return -1;
   }
-  list.add(std::make_unique<AttentionWork>(*kernels, node, list.n_threads()), i,
-           {&q, &k, &v, mask});
+  auto work = std::make_unique<AttentionWork>(*kernels, node, list.n_threads());
+  const MemoryRange parts = list.attention_parts(work->parts_bytes());
+  work->set_parts_at(parts.begin);
+  work->writes.push_back(parts);
+  list.add(std::move(work), i, {&q, &k, &v, mask});
   return i;
 }
 

@@ -13,6 +13,13 @@ namespace executorch_ggml {
 //
 // out = softmax(softcap(scale * q k) + mask) v, computed in F32 with a running maximum.
 // A query that sees no key (a mask of -inf alone) gives zeros. NaN stays NaN.
+// What the scores of a query and head that were seen came to: the largest one, -inf without any,
+// and the sum of exp(score - largest).
+struct AttentionScores {
+  float most;
+  float sum;
+};
+
 struct AttentionTask {
   const float* q;  // of the first query and head; elements adjacent
   size_t q_token_stride;
@@ -43,6 +50,20 @@ struct AttentionTask {
   int64_t n_kv_heads = 1;
   size_t k_head_stride = 0;  // bytes
   size_t v_head_stride = 0;
+  // For merge(), of a task that sees a part of the keys: [n_tokens][heads of the task], tokens
+  // scores_stride apart.
+  AttentionScores* scores = nullptr;
+  int64_t scores_stride = 0;
+};
+
+// The results of tasks that differ in their keys alone.
+struct AttentionParts {
+  const float* results;           // [n_parts][n_rows][dim]
+  const AttentionScores* scores;  // [n_parts][n_rows]
+  int64_t n_parts;
+  int64_t n_rows;
+  int64_t dim;
+  float* out;  // [n_rows][dim]
 };
 
 // Queries are shared out in blocks of this many, the last one excepted.
@@ -52,6 +73,8 @@ struct AttentionKernels {
   const char* isa;
   bool (*supports)(ggml_type k_type, ggml_type v_type, int64_t k_dim, int64_t v_dim);
   void (*attend)(const AttentionTask& task);
+  // The result of a task that sees the keys of all parts.
+  void (*merge)(const AttentionParts& parts);
   // For tasks of at most kQueryBlock queries. n_heads: query heads of the task, of all groups.
   size_t (*scratch_size)(int64_t k_dim, int64_t v_dim, int64_t n_heads);
 };

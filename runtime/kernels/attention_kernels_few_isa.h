@@ -314,6 +314,7 @@ EG_INLINE void write_result(const AttentionTask& task, int64_t token, const FewS
   for (int64_t h = 0; h < task.n_heads * task.n_kv_heads; ++h) {
     float* const to = moved(task.out, static_cast<size_t>(token) * task.out_token_stride +
                                           static_cast<size_t>(h) * task.out_head_stride);
+    note_scores(task, token, h, s.most[h], s.sum[h]);
     const float factor = s.sum[h] == 0.0F ? 0.0F : 1.0F / s.sum[h];
     for (int64_t i = 0; i < task.v_dim; ++i) {
       to[i] = s.out[h * s.v_size + i] * factor;

@@ -41,6 +41,32 @@ void attend(const AttentionTask& task) {
   });
 }
 
+void merge(const AttentionParts& parts) {
+  for (int64_t row = 0; row < parts.n_rows; ++row) {
+    const auto scores_of = [&](int64_t part) { return parts.scores[part * parts.n_rows + row]; };
+    float most = kHidden;
+    for (int64_t part = 0; part < parts.n_parts; ++part) {
+      most = scores_of(part).most > most ? scores_of(part).most : most;
+    }
+    const Vec relative_to = reference(splat(most));
+    const auto weight_of = [&](int64_t part) {
+      return scores_of(part).sum * exp_of(splat(scores_of(part).most) - relative_to)[0];
+    };
+    float sum = 0.0F;
+    for (int64_t part = 0; part < parts.n_parts; ++part) {
+      sum += weight_of(part);
+    }
+    float* const out = parts.out + row * parts.dim;
+    for (int64_t part = 0; part < parts.n_parts; ++part) {
+      const float* const result = parts.results + (part * parts.n_rows + row) * parts.dim;
+      const float weight = sum == 0.0F ? 0.0F : weight_of(part) / sum;
+      for (int64_t i = 0; i < parts.dim; ++i) {
+        out[i] = result[i] * weight + (part == 0 ? 0.0F : out[i]);
+      }
+    }
+  }
+}
+
 size_t scratch_size(int64_t k_dim, int64_t v_dim, int64_t n_heads) {
   Room few{0};
   FewScratch{few, k_dim, v_dim, n_heads};
@@ -53,7 +79,11 @@ size_t scratch_size(int64_t k_dim, int64_t v_dim, int64_t n_heads) {
 
 extern const AttentionKernels kAttentionKernels;
 const AttentionKernels kAttentionKernels = {
-    .isa = EG_TEXT(EG_ISA), .supports = supports, .attend = attend, .scratch_size = scratch_size};
+    .isa = EG_TEXT(EG_ISA),
+    .supports = supports,
+    .attend = attend,
+    .merge = merge,
+    .scratch_size = scratch_size};
 
 }  // namespace EG_ISA
 }  // namespace executorch_ggml

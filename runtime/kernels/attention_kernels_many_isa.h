@@ -374,6 +374,7 @@ void write_results(const AttentionTask& task, const ManyScratch& s) {
     const auto head = static_cast<size_t>(row / task.n_tokens);
     float* const to = moved(task.out, token * task.out_token_stride + head * task.out_head_stride);
     const float* const from = s.out + row * s.v_size;
+    note_scores(task, row % task.n_tokens, row / task.n_tokens, s.most[row], s.sum[row]);
     const float factor = s.sum[row] == 0.0F ? 0.0F : 1.0F / s.sum[row];
     for (int64_t i = 0; i < task.v_dim; ++i) {
       to[i] = from[i] * factor;

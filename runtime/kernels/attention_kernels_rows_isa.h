@@ -41,6 +41,9 @@ EG_INLINE AttentionTask of_kv_head(const AttentionTask& task, int64_t kv_head) {
   part.q = moved(task.q, first * task.q_head_stride);
   part.out = moved(task.out, first * task.out_head_stride);
   part.n_kv_heads = 1;
+  if (task.scores != nullptr) {
+    part.scores = task.scores + first;
+  }
   return part;
 }
 
@@ -193,6 +196,13 @@ EG_INLINE Vec capped(Vec x, float cap) {
   const Vec power = times_power_of_two(splat(1.0F), e.exponent);
   const Vec f = e.fraction * power + (power - 1.0F);
   return f / (f + 2.0F) * cap;
+}
+
+EG_INLINE void note_scores(const AttentionTask& task, int64_t token, int64_t head, float most,
+                           float sum) {
+  if (task.scores != nullptr) {
+    task.scores[token * task.scores_stride + head] = {most, sum};
+  }
 }
 
 // The maximum that scores are taken relative to: of no key at all, 0 instead of -inf, which

@@ -109,7 +109,31 @@ struct Attention {
     return double{q[static_cast<size_t>(row * (shape.k_dim + q_gap) + i)]};
   }
 
-  Floats run(const AttentionKernels& kernels) const {
+  Floats run(const AttentionKernels& kernels) const { return run(kernels, 0, shape.n_kv); }
+
+  // From the keys between each two of `bounds`, and these results merged.
+  Floats run_in_parts(const AttentionKernels& kernels, const std::vector<int64_t>& bounds) const {
+    const size_t n_parts = bounds.size() - 1;
+    Floats results;
+    std::vector<AttentionScores> scores(n_parts * static_cast<size_t>(n_rows()));
+    for (size_t part = 0; part < n_parts; ++part) {
+      const Floats result = run(kernels, bounds[part], bounds[part + 1],
+                                scores.data() + part * static_cast<size_t>(n_rows()));
+      results.insert(results.end(), result.begin(), result.end());
+    }
+    Floats out(results.size() / n_parts, kUntouched);
+    kernels.merge({.results = results.data(),
+                   .scores = scores.data(),
+                   .n_parts = static_cast<int64_t>(n_parts),
+                   .n_rows = n_rows(),
+                   .dim = shape.v_dim + out_gap,
+                   .out = out.data()});
+    return out;
+  }
+
+  // From the keys [first, end) alone.
+  Floats run(const AttentionKernels& kernels, int64_t first, int64_t end,
+             AttentionScores* scores = nullptr) const {
     std::vector<ggml_fp16_t> halves(mask.size());
     ggml_fp32_to_fp16_row(mask.data(), halves.data(), static_cast<int64_t>(mask.size()));
     const int64_t out_size = shape.v_dim + out_gap;
@@ -118,18 +142,18 @@ struct Attention {
     task.q = q.data();
     task.q_head_stride = static_cast<size_t>(shape.k_dim + q_gap) * sizeof(float);
     task.q_token_stride = task.q_head_stride * static_cast<size_t>(shape.n_heads);
-    task.k = k.data();
-    task.v = v.data();
+    task.k = k.data() + static_cast<size_t>(first) * k.stride();
+    task.v = v.data() + static_cast<size_t>(first) * v.stride();
     task.k_stride = k.stride();
     task.v_stride = v.stride();
     task.k_type = shape.k_type;
     task.v_type = shape.v_type;
     task.k_dim = shape.k_dim;
     task.v_dim = shape.v_dim;
-    task.n_kv = shape.n_kv;
+    task.n_kv = end - first;
     if (!mask.empty()) {
-      task.mask = shape.mask_is_f16 ? halves.data() : nullptr;
-      task.mask_f32 = shape.mask_is_f16 ? nullptr : mask.data();
+      task.mask = shape.mask_is_f16 ? halves.data() + first : nullptr;
+      task.mask_f32 = shape.mask_is_f16 ? nullptr : mask.data() + first;
     }
     task.mask_stride = mask_stride;
     task.scale = shape.scale;
@@ -139,6 +163,8 @@ struct Attention {
     task.out_token_stride = task.out_head_stride * static_cast<size_t>(shape.n_heads);
     task.n_tokens = shape.n_tokens;
     task.n_heads = shape.n_heads;
+    task.scores = scores;
+    task.scores_stride = shape.n_heads;
     attend(kernels, task);
     return out;
   }
@@ -413,6 +439,40 @@ TEST_P(Attentions, TakeSeveralHeadsOfKeysAtOnce) {
       }
       ASSERT_EQ(together, alone) << a.describe();
     }
+  }
+}
+
+// Also of parts without keys, or that see none.
+TEST_P(Attentions, MergePartsOfTheKeys) {
+  for (const Mask mask : kMasks) {
+    for (Shape shape : forms()) {
+      for (const float softcap : {0.0F, 3.0F}) {
+        shape.n_kv = 150;
+        shape.mask = mask;
+        shape.softcap = softcap;
+        Attention a = make(shape);
+        a.out_gap = 0;
+        a.expect_right(a.run_in_parts(*kernels_, {0, 150}));
+        a.expect_right(a.run_in_parts(*kernels_, {0, 0, 1, 70, 70, 96, 150, 150}));
+        a.expect_right(a.run_in_parts(*kernels_, {0, 16, 32, 48, 64, 80, 96, 112, 128, 150}));
+      }
+    }
+  }
+}
+
+TEST_P(Attentions, MergePartsThatSeeNothingOrNan) {
+  for (Shape shape : forms()) {
+    shape.n_kv = 100;
+    shape.mask = Mask::Causal;
+    Attention a = make(shape, {20});
+    a.out_gap = 0;
+    Floats found = a.run_in_parts(*kernels_, {0, 50, 100});
+    for (int64_t row = 0; row < a.n_rows(); ++row) {
+      ASSERT_TRUE(a.is_nan(found, row)) << row << ": " << a.describe();
+    }
+    std::fill(a.mask.begin(), a.mask.end(), -kInfinity);
+    found = a.run_in_parts(*kernels_, {0, 50, 100});
+    ASSERT_TRUE(std::all_of(found.begin(), found.end(), [](float value) { return value == 0; }));
   }
 }
 
