@@ -194,10 +194,10 @@ class AttentionWork final : public Work {
   const ggml_tensor* const mask_;
   const int64_t group_;
   const int64_t blocks_;
-  int64_t heads_per_task_ = 1;     // of queries
-  int64_t kv_heads_per_task_ = 1;  // of keys and values
-  int64_t n_parts_ = 1;            // of the keys
-  size_t parts_ = 0;               // offset in WorkMemory::shared
+  int64_t heads_per_task_ = 1;            // of queries
+  int64_t kv_heads_per_task_ = 1;         // of keys and values
+  int64_t n_parts_ = 1;                   // of the keys
+  size_t parts_ = 0;                      // offset in WorkMemory::shared
   std::atomic<uint32_t> tasks_left_ = 0;  // where there are parts
 };
 
