@@ -49,6 +49,9 @@ EG_INLINE __m512i lane_numbers(int a, int b, int c, int d) {
   return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
 }
 
+EG_INLINE __m512i even_lanes(__m512i a, __m512i b) { return _mm512_shuffle_i64x2(a, b, 0x88); }
+EG_INLINE __m512i odd_lanes(__m512i a, __m512i b) { return _mm512_shuffle_i64x2(a, b, 0xDD); }
+
 // The activations of one group.
 struct Group {
   const Q8Block* block;
@@ -61,6 +64,12 @@ struct Group {
                                  : _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     return _mm512_permutex2var_epi64(q(0), lanes, q(1));
   }
+  // Of the block's eight the even ones (half 0) or the odd ones: the first halves, the second ones.
+  EG_INLINE __m512i every_other(int i) const {
+    const __m512i first = _mm512_load_si512(block->q + i * 64);
+    const __m512i second = _mm512_load_si512(block->q + kGroup + i * 64);
+    return half == 0 ? even_lanes(first, second) : odd_lanes(first, second);
+  }
   // The register i that a type's integers are multiplied with.
   template <bool kSplit>
   EG_INLINE __m512i lanes(int i) const {
@@ -69,6 +78,12 @@ struct Group {
   // A value for each of the four blocks, in all 4 elements of its lane.
   EG_INLINE __m512 spread(const float* of_block) const {
     return _mm512_permutevar_ps(four(of_block), lane_numbers(0, 1, 2, 3));
+  }
+  // ... of every_other(i).
+  EG_INLINE __m512 spread_other(const float* of_block) const {
+    const int first = static_cast<int>(half);
+    return _mm512_permutexvar_ps(lane_numbers(first, first + 2, first + 4, first + 6),
+                                 _mm512_castps256_ps512(_mm256_load_ps(of_block)));
   }
   // ... of two_blocks(i), in all 8 of its two lanes.
   EG_INLINE __m512 spread_two(const float* of_block, int i) const {
@@ -99,6 +114,8 @@ struct Group {
 //   quants(unit, g, q)       the integers of a group
 //   kQuads       whether four rows are taken together, for which the sums of products of any 16
 //                integers (split: 8) must be less than 1 << 15
+//   kAlternates  whether four rows are then taken in groups of a unit's even and odd blocks, see
+//                Group::every_other, as its integers lie so; quad_quants gives them
 //   quad_scales(units, scales, minima)  of four rows, group by group: of the lane b and row r in
 //                       the element 4 * b + r, for either register (not split: the second counts)
 
@@ -120,6 +137,12 @@ EG_INLINE __m512i less_offset(__m512i n, __m512i x) {
 template <class Type>
 constexpr size_t padded_size() {
   return (Type::kBytes + 63) / 64 * 64;
+}
+
+// Whether a row ends within a unit: none does where ggml's blocks are units.
+template <class Type>
+EG_INLINE bool ends_within(int64_t k) {
+  return Type::kGroups == 1 && k % kGroup != 0;
 }
 
 // Of what a row has of the unit that it ends in.
@@ -251,7 +274,7 @@ void q8_dots(const MatmulTask& t, int64_t row) {
       w[r] += Type::kBytes;
     }
   }
-  if (t.k % kUnit != 0) {
+  if (ends_within<Type>(t.k)) {
     alignas(64) uint8_t padded[size_t{kRows}][padded_size<Type>()];
     ahead.advance(kRows * last_size<Type>(t.k));
     last_units<Type, kRows>(t, row + kRows - 1, w, padded);
@@ -302,16 +325,28 @@ void quad_dots(const MatmulTask& t, int64_t row) {
       __m512i q[4][2];
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r) {
-        Type::quants(w[r], g, q[r]);
+        if constexpr (Type::kAlternates) {
+          Type::quad_quants(w[r], g, q[r]);
+        } else {
+          Type::quants(w[r], g, q[r]);
+        }
       }
 #pragma GCC unroll 4
       for (int i = 0; i < kTokens; ++i) {
         const Group group =
             Type::kGroups == 2 ? Group{x[i] + unit, g} : Group{x[i] + unit / 2, unit % 2};
-        const __m512i x0 = group.lanes<Type::kSplit>(0);
-        const __m512i x1 = group.lanes<Type::kSplit>(1);
+        const auto lanes = [group](int n) __attribute__((always_inline)) {
+          return Type::kAlternates ? group.every_other(n) : group.lanes<Type::kSplit>(n);
+        };
+        const auto spread = [group](const float* of_block) __attribute__((always_inline)) {
+          return Type::kAlternates ? group.spread_other(of_block)
+                 : Type::kSplit    ? group.spread_two(of_block, 1)
+                                   : group.spread(of_block);
+        };
+        const __m512i x0 = lanes(0);
+        const __m512i x1 = lanes(1);
         const float* const x_scales = group.block->scale;
-        const __m512 xs = Type::kSplit ? group.spread_two(x_scales, 1) : group.spread(x_scales);
+        const __m512 xs = spread(x_scales);
         const __m512i zero = _mm512_setzero_si512();
         const __m512i start_low = less_offset<Type::kOffset>(zero, x0);
         const __m512i start_high = less_offset<Type::kOffset>(Type::kSplit ? zero : start_low, x1);
@@ -332,7 +367,7 @@ void quad_dots(const MatmulTask& t, int64_t row) {
         sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lane_sums(n)),
                                   _mm512_maskz_mul_ps(present, scales[g][1], xs), sums[i]);
         if constexpr (Type::kMin != 0) {
-          const __m512 scaled_sums = group.spread(group.block->scaled_sum);
+          const __m512 scaled_sums = spread(group.block->scaled_sum);
           sums[i] = Type::kMin > 0
                         ? _mm512_mask3_fmadd_ps(minima[g], scaled_sums, sums[i], present)
                         : _mm512_mask3_fnmadd_ps(minima[g], scaled_sums, sums[i], present);
@@ -350,7 +385,7 @@ void quad_dots(const MatmulTask& t, int64_t row) {
       w[r] += Type::kBytes;
     }
   }
-  if (t.k % kUnit != 0) {
+  if (ends_within<Type>(t.k)) {
     alignas(64) uint8_t padded[4][padded_size<Type>()];
     ahead.advance(4 * last_size<Type>(t.k));
     last_units<Type, 4>(t, row + 3, w, padded);
@@ -408,7 +443,7 @@ void decode_q8(const MatmulTask& t, int64_t row, int64_t first, int64_t n) {
   }
   for (int64_t at = 0; at < n; at += kUnit) {
     alignas(64) uint8_t padded[size_t{kPanelRows}][padded_size<Type>()];
-    if (at + kUnit > n) {
+    if (ends_within<Type>(n) && at + kUnit > n) {
       for (int64_t r = 0; r < kPanelRows; ++r) {
         pad<Type>(w[r], n - at, padded[r]);
         w[r] = padded[r];

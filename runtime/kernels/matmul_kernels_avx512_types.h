@@ -127,6 +127,7 @@ struct Q4_0 {
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 8;
   static constexpr bool kQuads = true;
+  static constexpr bool kAlternates = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 0;
 
@@ -171,6 +172,7 @@ struct Q4_1 {
   static constexpr size_t kBytes = 4 * kBlockBytes;
   static constexpr int kOffset = 0;
   static constexpr bool kQuads = true;
+  static constexpr bool kAlternates = false;
   static constexpr bool kSplit = false;
   static constexpr int kMin = 1;
 
@@ -286,22 +288,29 @@ EG_INLINE __m512 packed_scales(const uint8_t* p) {
   return _mm512_mul_ps(_mm512_cvtph_ps(picked), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(both)));
 }
 
+// Two words twice, in every lane.
+EG_INLINE __m512i twice(uint32_t a, uint32_t b) {
+  return _mm512_broadcast_i32x4(_mm_setr_epi32(static_cast<int32_t>(a), static_cast<int32_t>(a),
+                                               static_cast<int32_t>(b), static_cast<int32_t>(b)));
+}
+
 // The same of four rows, in the places of quad_scales.
 EG_INLINE void quad_packed_scales(const uint8_t* const p[4], __m512 scales[2][2],
                                   __m512 minima[2]) {
   const __m512i stored = four_lanes(p[0], p[1], p[2], p[3]);
-  // For each of four blocks its scale, that of the fourth one after it, and the same of minima.
+  // In a word two scales and their minima, of which the last four have their upper bits beside the
+  // first four.
   const __m512i low =
       _mm512_shuffle_epi8(stored, _mm512_broadcast_i32x4(_mm_setr_epi8(
-                                      4, 12, 8, 12, 5, 13, 9, 13, 6, 14, 10, 14, 7, 15, 11, 15)));
+                                      4, 5, 8, 9, 6, 7, 10, 11, 12, 13, 12, 13, 14, 15, 14, 15)));
   const __m512i high =
       _mm512_shuffle_epi8(stored, _mm512_broadcast_i32x4(_mm_setr_epi8(
-                                      -1, 4, -1, 8, -1, 5, -1, 9, -1, 6, -1, 10, -1, 7, -1, 11)));
+                                      -1, -1, -1, -1, -1, -1, -1, -1, 4, 5, 8, 9, 6, 7, 10, 11)));
   constexpr int kSelect = 0xCA;  // a ? b : c, bit by bit
-  const __m512i shifted = _mm512_ternarylogic_epi32(
-      _mm512_set1_epi32(static_cast<int32_t>(0xFF000000)), _mm512_srli_epi32(low, 4), low, kSelect);
+  const __m512i shifted =
+      _mm512_ternarylogic_epi32(twice(0, 0xFFFF0000), _mm512_srli_epi32(low, 4), low, kSelect);
   const __m512i all = across_lanes(
-      _mm512_ternarylogic_epi32(_mm512_and_si512(shifted, _mm512_set1_epi32(0x0F3F0F3F)),
+      _mm512_ternarylogic_epi32(_mm512_and_si512(shifted, twice(0x3F3F3F3F, 0x0F0F0F0F)),
                                 _mm512_srli_epi32(high, 2), bytes_of(0x30), kOrAnd));
   const auto scaled = [stored, all](int word, unsigned shift) __attribute__((always_inline)) {
     const __m512i n = _mm512_and_si512(_mm512_srli_epi32(all, shift), _mm512_set1_epi32(0xFF));
@@ -343,10 +352,18 @@ struct Q4_K : PackedScales {
   static constexpr size_t kBytes = 144;
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr bool kQuads = true;
+  static constexpr bool kAlternates = true;
 
   static EG_INLINE void quad_scales(const uint8_t* const p[4], __m512 scales[2][2],
                                     __m512 minima[2]) {
     quad_packed_scales(p, scales, minima);
+  }
+  static EG_INLINE void quad_quants(const uint8_t* p, int odd, __m512i q[2]) {
+    const __m512i first = load(p + 16);
+    const __m512i second = load(p + 80);
+    const __m512i both[2] = {even_lanes(first, second), odd_lanes(first, second)};
+    q[0] = odd == 0 ? low_nibbles(both[0]) : high_nibbles(both[0]);
+    q[1] = odd == 0 ? low_nibbles(both[1]) : high_nibbles(both[1]);
   }
   static EG_INLINE void quants(const uint8_t* p, int group, __m512i q[2]) {
     packed_nibbles(load(p + 16 + 64 * group), q);
@@ -373,6 +390,7 @@ struct Q6_K {
   static constexpr size_t kBlockBytes = kBytes / 8;  // a row ends with a unit
   static constexpr int kOffset = 32;
   static constexpr bool kQuads = true;
+  static constexpr bool kAlternates = false;
   static constexpr bool kSplit = true;
   static constexpr int kMin = 0;
 
