@@ -298,14 +298,14 @@ int run(int argc, const char* const* argv) {
   std::unique_ptr<LlmModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<std::string> chat_template;
-  // A large vocabulary takes libllama as long as the program takes us: side by side.
-  std::future<RunnerStatus> tokenizer_status = std::async(
-      std::launch::async, [&] { return Tokenizer::load(*options.model.gguf, tokenizer); });
-  RunnerStatus model_status = LlmModel::open(options.model.config(), model);
-  if (model_status.ok()) {
-    model_status = model->prepare();
-  }
-  for (const RunnerStatus& status : {model_status, tokenizer_status.get()}) {
+  // A large vocabulary takes libllama longer than the program takes us: side by side, and the
+  // vocabulary on the first thread, whose memory grows at least cost.
+  std::future<RunnerStatus> loaded = std::async(std::launch::async, [&] {
+    RunnerStatus status = LlmModel::open(options.model.config(), model);
+    return status.ok() ? model->prepare() : status;
+  });
+  const RunnerStatus tokenizer_status = Tokenizer::load(*options.model.gguf, tokenizer);
+  for (const RunnerStatus& status : {loaded.get(), tokenizer_status}) {
     if (!status.ok()) {
       return report_failure(kName, status);
     }
