@@ -24,6 +24,7 @@ struct HostParams {
   std::vector<float> floats = {};
   int64_t limit = 0;    // of indices, for messages
   int64_t n_units = 0;  // what tasks share out; 0: the result's rows
+  int64_t size = 0;     // as many elements cost as much; 0: those of the result
 };
 
 struct HostTask;
@@ -37,12 +38,14 @@ class HostCall final : public ComputedCheck {
         kernel(run),
         ints(std::move(params.ints)),
         floats(std::move(params.floats)),
-        n_units(params.n_units) {}
+        n_units(params.n_units),
+        size(params.size) {}
 
   const HostKernel kernel;
   const std::vector<int64_t> ints;
   const std::vector<float> floats;
   const int64_t n_units;
+  const int64_t size;
 };
 
 // Where a row is.

@@ -84,7 +84,14 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
     params.ints.push_back(op.dim(i));
   }
   params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
-  params.n_units = run == host_conv_2d ? conv_2d_units(ne, kernel, x) : ne[2] * ne[3];
+  if (run == host_conv_2d) {
+    // A multiplication is quick beside the elements that other ops compute one by one.
+    constexpr int64_t kPerElement = 8;
+    params.n_units = conv_2d_units(ne, kernel, x);
+    params.size = saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
+  } else {
+    params.n_units = ne[2] * ne[3];
+  }
   return op.host_op(run, GGML_TYPE_F32, ne, operands, std::move(params));
 }
 

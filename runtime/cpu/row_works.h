@@ -1,4 +1,4 @@
-// Works whose tasks are equal shares of rows.
+// Works whose tasks are shares of rows.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,27 @@ inline constexpr int64_t kTaskElements = 16384;
 template <typename Run>
 class RangeWork final : public Work {
  public:
-  RangeWork(int64_t rows, Run run) : rows_(rows), run_(std::move(run)) {}
+  RangeWork(int64_t rows, const Shares& shares, Run run)
+      : rows_(rows), shares_(shares), run_(std::move(run)) {
+    n_tasks = shares.n_tasks();
+  }
 
   void run(uint32_t task, const WorkMemory& memory) override {
-    run_(rows_ * task / n_tasks, rows_ * (task + 1) / n_tasks, memory);
+    const Shares::Part part = shares_.part(task);
+    run_(part.begin(rows_), part.end(rows_), memory);
   }
 
  private:
   const int64_t rows_;
+  const Shares shares_;
   const Run run_;
 };
 
 template <typename Run>
 std::unique_ptr<Work> make_range_work(const WorkList& list, int64_t rows, int64_t per_row,
                                       Run run) {
-  auto work = std::make_unique<RangeWork<Run>>(rows, std::move(run));
-  work->n_tasks = list.share_out(rows, per_row, kTaskElements);
+  auto work = std::make_unique<RangeWork<Run>>(rows, list.share_out(rows, per_row, kTaskElements),
+                                               std::move(run));
   work->elements = rows * per_row;
   return work;
 }

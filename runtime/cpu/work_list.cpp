@@ -134,10 +134,8 @@ void WorkList::add(std::unique_ptr<Work> work, int node,
   works_.push_back(std::move(work));
 }
 
-uint32_t WorkList::share_out(int64_t n, int64_t per_unit, int64_t least) const {
-  const int64_t most = static_cast<int64_t>(n_threads_) * 8;
-  const int64_t worthwhile = n * per_unit / std::max<int64_t>(least, 1);
-  return static_cast<uint32_t>(std::clamp<int64_t>(std::min(worthwhile, most), 1, n));
+Shares WorkList::share_out(int64_t n, int64_t per_unit, int64_t least) const {
+  return Shares::falling(n_threads_, std::min(n, n * per_unit / std::max<int64_t>(least, 1)));
 }
 
 void WorkList::add_ggml_runs(size_t before, int first, int last) {
@@ -234,8 +232,8 @@ MemoryRange WorkList::rope_table(int node) {
   const size_t bytes = static_cast<size_t>(rope.src[1]->ne[0]) * n_dims * sizeof(float);
   const MemoryRange range = {&kShared, shared_bytes_, shared_bytes_ + bytes};
   shared_bytes_ += aligned_size(bytes);
-  std::unique_ptr<Work> work = make_rope_table(rope, range.begin);
-  work->n_tasks = share_out(rope.src[1]->ne[0], rope.op_params[1], 1024);
+  const Shares shares = share_out(rope.src[1]->ne[0], rope.op_params[1], 1024);
+  std::unique_ptr<Work> work = make_rope_table(rope, range.begin, shares);
   work->elements = rope.src[1]->ne[0] * rope.op_params[1];
   work->reads.push_back(this->range(*rope.src[1]));
   if (rope.src[2] != nullptr) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/cpu/shares.h"
 #include "runtime/cpu/work.h"
 #include "runtime/kernels/attention_kernels.h"
 #include "runtime/kernels/matmul_kernels.h"
@@ -78,7 +79,7 @@ class WorkList {
   // in turn.
   MemoryRange attention_parts(size_t bytes);
   // Tasks to cut `n` units into, none with less than `least` elements of `per_unit` each.
-  uint32_t share_out(int64_t n, int64_t per_unit, int64_t least) const;
+  Shares share_out(int64_t n, int64_t per_unit, int64_t least) const;
 
  private:
   void reserve_prepared();
@@ -125,7 +126,7 @@ int make_shared_out(WorkList& list, int i);  // large nodes of ggml's that threa
 
 // Fills the table of a rope node, at `offset` of WorkMemory::shared; a task takes its share of
 // the positions.
-std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset);
+std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset, const Shares& shares);
 
 // Nodes [first, last] of the graph, run by ggml; is_small where its threads are not worth it, else
 // `threads` is filled if it is empty.

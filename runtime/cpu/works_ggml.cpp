@@ -73,15 +73,15 @@ class GgmlRun final : public Work {
 // their own: ggml's threads, with their barriers, are not needed.
 class SharedOutNode final : public Work {
  public:
-  SharedOutNode(ggml_tensor& node, size_t axis, uint32_t n_shares) : node_(node), axis_(axis) {
-    n_tasks = n_shares;
+  SharedOutNode(ggml_tensor& node, size_t axis, const Shares& shares) : node_(node), axis_(axis) {
+    n_tasks = shares.n_tasks();
     elements = ggml_nelements(&node);
-    shares_.resize(n_shares);
-    for (uint32_t task = 0; task < n_shares; ++task) {
+    shares_.resize(n_tasks);
+    for (uint32_t task = 0; task < n_tasks; ++task) {
       Share& share = shares_[task];
       const int64_t extent = node.ne[axis];
-      share.first = extent * task / n_shares;
-      const int64_t end = extent * (task + 1) / n_shares;
+      share.first = shares.part(task).begin(extent);
+      const int64_t end = shares.part(task).end(extent);
       share.node = node;
       share.node.ne[axis] = end - share.first;
       for (size_t i = 0; i < share.sources.size() && node.src[i] != nullptr; ++i) {
@@ -188,17 +188,21 @@ struct CustomParams {
 
 class HostCallWork final : public Work {
  public:
-  HostCallWork(ggml_tensor& node, const CustomParams& params) : node_(node), params_(params) {
-    elements = ggml_nelements(&node) * 8;  // most do more than pass their elements on
+  HostCallWork(ggml_tensor& node, const CustomParams& params, int64_t size, const Shares& shares)
+      : node_(node), params_(params), shares_(shares) {
+    n_tasks = shares.n_tasks();
+    elements = size;
   }
 
   void run(uint32_t task, const WorkMemory&) override {
-    params_.run(&node_, static_cast<int>(task), static_cast<int>(n_tasks), params_.user_data);
+    const Shares::Part part = shares_.part(task);
+    params_.run(&node_, static_cast<int>(part.index), static_cast<int>(part.of), params_.user_data);
   }
 
  private:
   ggml_tensor& node_;
   const CustomParams params_;
+  const Shares shares_;
 };
 
 }  // namespace
@@ -211,9 +215,16 @@ int make_host_call(WorkList& list, int i) {
   CustomParams params{};
   static_assert(sizeof(params) <= sizeof(node.op_params));
   std::memcpy(&params, node.op_params, sizeof(params));
-  auto work = std::make_unique<HostCallWork>(node, params);
-  work->n_tasks = params.n_tasks == 1 ? 1 : list.share_out(row_count(node), node.ne[0], 2048);
-  list.add(std::move(work), i,
+  // Most do more than pass their elements on.
+  int64_t size = ggml_nelements(&node) * 8;
+  Shares shares;
+  if (params.run == run_host_call) {
+    const HostCall& call = *static_cast<const HostCall*>(params.user_data);
+    const int64_t n_units = call.n_units > 0 ? call.n_units : row_count(node);
+    size = std::max(call.size, size);
+    shares = list.share_out(n_units, size / std::max<int64_t>(n_units, 1), kTaskElements);
+  }
+  list.add(std::make_unique<HostCallWork>(node, params, size, shares), i,
            {node.src[0], node.src[1], node.src[2], node.src[3], node.src[4], node.src[5],
             node.src[6], node.src[7], node.src[8], node.src[9]});
   return i;
@@ -228,11 +239,11 @@ int make_shared_out(WorkList& list, int i) {
   }
   // Sums have fewer elements than what they are made from.
   const int64_t n = std::max(ggml_nelements(&node), ggml_nelements(node.src[0]));
-  const uint32_t n_shares = list.share_out(node.ne[axis], n / node.ne[axis], kTaskElements);
-  if (n < kWorthThreads || n_shares == 1) {
+  const Shares shares = list.share_out(node.ne[axis], n / node.ne[axis], kTaskElements);
+  if (n < kWorthThreads || shares.n_tasks() == 1) {
     return -1;
   }
-  list.add(std::make_unique<SharedOutNode>(node, axis, n_shares), i, {node.src[0], node.src[1]});
+  list.add(std::make_unique<SharedOutNode>(node, axis, shares), i, {node.src[0], node.src[1]});
   return i;
 }
 

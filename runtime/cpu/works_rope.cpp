@@ -35,8 +35,13 @@ struct RopeParams {
 // ones are scaled.
 class RopeTableWork final : public Work {
  public:
-  RopeTableWork(const ggml_tensor& node, size_t offset)
-      : p_(node), positions_(*node.src[1]), factors_(node.src[2]), offset_(offset) {
+  RopeTableWork(const ggml_tensor& node, size_t offset, const Shares& shares)
+      : p_(node),
+        positions_(*node.src[1]),
+        factors_(node.src[2]),
+        offset_(offset),
+        shares_(shares) {
+    n_tasks = shares.n_tasks();
     if (p_.ext_factor != 0.0F) {
       ggml_rope_yarn_corr_dims(p_.n_dims, p_.original_context, p_.freq_base, p_.beta_fast,
                                p_.beta_slow, kept_dims_);
@@ -52,8 +57,8 @@ class RopeTableWork final : public Work {
     if (p_.ext_factor != 0.0F) {
       magnitude *= 1.0F + 0.1F * std::log(1.0F / p_.freq_scale);
     }
-    const int64_t first = n * task / n_tasks;
-    const int64_t end = n * (task + 1) / n_tasks;
+    const int64_t first = shares_.part(task).begin(n);
+    const int64_t end = shares_.part(task).end(n);
     auto* const table = reinterpret_cast<float*>(memory.shared + offset_);
     const auto* const positions = static_cast<const int32_t*>(positions_.data);
     for (size_t i = 0; i < half; ++i) {
@@ -86,13 +91,15 @@ class RopeTableWork final : public Work {
   const ggml_tensor& positions_;
   const ggml_tensor* const factors_;
   const size_t offset_;
+  const Shares shares_;
   float kept_dims_[2] = {0, 0};
 };
 
 }  // namespace
 
-std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset) {
-  return std::make_unique<RopeTableWork>(rope, offset);
+std::unique_ptr<Work> make_rope_table(const ggml_tensor& rope, size_t offset,
+                                      const Shares& shares) {
+  return std::make_unique<RopeTableWork>(rope, offset, shares);
 }
 
 int make_rope(WorkList& list, int i) {

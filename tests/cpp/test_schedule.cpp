@@ -1,12 +1,14 @@
-// Which works may share a step.
+// Which works may share a step, and how a work is shared out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "runtime/cpu/schedule.h"
+#include "runtime/cpu/shares.h"
 
 namespace executorch_ggml {
 namespace {
@@ -110,6 +112,44 @@ TEST_F(ScheduleTest, KeepsTheOrderOfAllConflicts) {
       ASSERT_TRUE(!conflict || step[j] > step[i]) << i << " and " << j;
     }
   }
+}
+
+TEST(SharesTest, CoverAllUnitsInOrderTheLongestFirst) {
+  for (const int n_threads : {1, 2, 3, 8, 64}) {
+    for (const int64_t most : {0, 1, 3, 4, 7, 8, 16, 100, 5000}) {
+      const Shares shares = Shares::falling(n_threads, most);
+      for (const int64_t n_units : {0, 1, 5, 64, 1001}) {
+        int64_t at = 0;
+        double last = 1;
+        for (uint32_t task = 0; task < shares.n_tasks(); ++task) {
+          const Shares::Part part = shares.part(task);
+          EXPECT_EQ(part.begin(n_units), at);
+          at = part.end(n_units);
+          EXPECT_LE(part.of, std::max<int64_t>(most, 1));
+          EXPECT_LE(1.0 / static_cast<double>(part.of), last);
+          last = 1.0 / static_cast<double>(part.of);
+        }
+        EXPECT_EQ(at, n_units) << n_threads << " threads, most " << most;
+      }
+    }
+  }
+}
+
+TEST(SharesTest, OneThreadTakesAllAtOnce) { EXPECT_EQ(Shares::falling(1, 1000).n_tasks(), 1U); }
+
+TEST(SharesTest, LittleIsSharedEqually) {
+  const Shares shares = Shares::falling(4, 15);
+  EXPECT_EQ(shares.n_tasks(), 15U);
+  EXPECT_EQ(shares.part(0).of, shares.part(14).of);
+}
+
+TEST(SharesTest, EveryThreadFindsEverySize) {
+  const Shares shares = Shares::falling(2, 64);
+  std::vector<int64_t> sizes;
+  for (uint32_t task = 0; task < shares.n_tasks(); ++task) {
+    sizes.push_back(64 / shares.part(task).of);
+  }
+  EXPECT_EQ(sizes, (std::vector<int64_t>{16, 16, 8, 8, 4, 4, 2, 2, 1, 1, 1, 1}));
 }
 
 }  // namespace
