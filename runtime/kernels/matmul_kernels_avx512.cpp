@@ -3,6 +3,7 @@
 #include "runtime/kernels/matmul_kernels_avx512.h"
 
 #include "runtime/kernels/matmul_kernels_avx512_float.h"
+#include "runtime/kernels/matmul_kernels_avx512_q8_0.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
 
 namespace executorch_ggml::avx512 {
@@ -81,7 +82,7 @@ MatmulKernel floats() {
 MatmulKernel kernel(ggml_type type, int64_t /*n_tokens*/) {
   switch (type) {
     case GGML_TYPE_Q8_0:
-      return quantized<Q8_0>();
+      return {multiply<Q8_0Product>, ActivationForm::Q8};
     case GGML_TYPE_Q4_0:
       return quantized<Q4_0>();
     case GGML_TYPE_Q4_1:
@@ -113,7 +114,8 @@ size_t scratch_size(ggml_type type, int64_t k) {
     return static_cast<size_t>(n) * kFloatRows * sizeof(float);
   }
   const int64_t n = k < kQ8Chunk ? k : kQ8Chunk;
-  return static_cast<size_t>(n_groups(n)) * sizeof(PanelGroup);
+  const size_t size = static_cast<size_t>(n_groups(n)) * sizeof(PanelGroup);
+  return type == GGML_TYPE_Q8_0 && plain_size(k) > size ? plain_size(k) : size;
 }
 
 }  // namespace

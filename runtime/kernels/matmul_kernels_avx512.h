@@ -60,6 +60,22 @@ class Ahead {
   const uint8_t* end_;
 };
 
+// Where rows are read one after another the machine itself looks ahead, but not beyond a page: asks
+// for the first lines of one some time before they are read. `size` bytes from `w` on are about to
+// be.
+EG_INLINE void fetch_page_start(const void* w, size_t size) {
+  constexpr uintptr_t kPage = 4096;
+  constexpr uintptr_t kDistance = kPage / 2;
+  constexpr int kLines = 4;
+  const uintptr_t next = reinterpret_cast<uintptr_t>(w) + kDistance;
+  if (next % kPage < size) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kLines; ++i) {
+      _mm_prefetch(reinterpret_cast<const char*>(next - next % kPage) + 64 * i, _MM_HINT_T1);
+    }
+  }
+}
+
 EG_INLINE const uint8_t* row_of(const MatmulTask& t, int64_t row) {
   return static_cast<const uint8_t*>(t.w) + static_cast<size_t>(row) * t.row_stride;
 }
@@ -180,9 +196,9 @@ EG_INLINE void store_tile(const MatmulTask& t, const __m512* sums, int64_t row, 
 // --- all products -----------------------------------------------------------------------------
 //
 // A `Product` has
+//   one_token(task)                        all rows, where there is one token
 //   dots<rows, tokens>(task, row)          of all tokens, which are few
 //   token_size(k)                          bytes of a prepared token
-//   kOneTokenRows                          that are taken together with a single token
 //   kManyRows                              that registers hold beside three or four tokens
 //   decode(task, row, first, n)            `kRows` rows of the elements from `first`, to scratch
 //   tile<tokens>(task, row, token, n_tokens, first, n)   the products with what was decoded; of
@@ -281,7 +297,7 @@ template <class Product>
 void multiply(const MatmulTask& t) {
   switch (t.n_tokens) {
     case 1:
-      return all_dots<Product, Product::kOneTokenRows, 1>(t);
+      return Product::one_token(t);
     case 2:
       return all_dots<Product, 4, 2>(t);
     case 3:

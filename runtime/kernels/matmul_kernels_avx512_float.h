@@ -88,9 +88,11 @@ void float_dots(const MatmulTask& t, int64_t row) {
   const auto whole = [](const auto* p) __attribute__((always_inline)) { return Element::load(p); };
   constexpr int64_t kStep = 16 * kSums;
   while (k + kStep <= t.k) {
-    // Of a single row the machine itself looks ahead, and better.
+    constexpr size_t kBytes = kStep * sizeof(typename Element::Stored);
     if constexpr (kRows > 1) {
-      ahead.advance(kRows * kStep * sizeof(typename Element::Stored));
+      ahead.advance(kRows * kBytes);
+    } else {
+      fetch_page_start(w[0] + k, kBytes);
     }
 #pragma GCC unroll 4
     for (int s = 0; s < kSums; ++s) {
@@ -182,10 +184,11 @@ struct FloatProduct {
   static constexpr int64_t kRows = kFloatRows;
   static constexpr int64_t kChunk = kFloatChunk;
   static constexpr int64_t token_size(int64_t k) { return float_row_size(k); }
-  static constexpr int kOneTokenRows = 1;  // read as they lie, at the rate of a mere read
   static constexpr int kManyRows = 2;
   static constexpr int64_t kTokenBytes = kChunk * int64_t{sizeof(float)};
 
+  // Rows are read as they lie, at the rate of a mere read.
+  static EG_INLINE void one_token(const MatmulTask& t) { all_dots<FloatProduct, 1, 1>(t); }
   template <int kDotRows, int kTokens>
   static EG_INLINE void dots(const MatmulTask& t, int64_t row) {
     float_dots<Element, kDotRows, kTokens>(t, row);

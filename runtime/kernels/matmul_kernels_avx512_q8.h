@@ -593,10 +593,10 @@ struct Q8Product {
   static constexpr int64_t kRows = kPanelRows;
   static constexpr int64_t kChunk = kQ8Chunk;
   static constexpr int64_t token_size(int64_t k) { return q8_row_size(k); }
-  static constexpr int kOneTokenRows = 4;
   static constexpr int kManyRows = Type::kQuads ? 4 : 2;
   static constexpr int64_t kTokenBytes = kChunk / kQ8Elements * int64_t{sizeof(Q8Block)};
 
+  static EG_INLINE void one_token(const MatmulTask& t) { all_dots<Q8Product, 4, 1>(t); }
   template <int kDotRows, int kTokens>
   static EG_INLINE void dots(const MatmulTask& t, int64_t row) {
     if constexpr (Type::kQuads && kDotRows == 4) {
