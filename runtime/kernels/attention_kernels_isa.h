@@ -78,12 +78,11 @@ size_t scratch_size(int64_t k_dim, int64_t v_dim, int64_t n_heads) {
 }  // namespace
 
 extern const AttentionKernels kAttentionKernels;
-const AttentionKernels kAttentionKernels = {
-    .isa = EG_TEXT(EG_ISA),
-    .supports = supports,
-    .attend = attend,
-    .merge = merge,
-    .scratch_size = scratch_size};
+const AttentionKernels kAttentionKernels = {.isa = EG_TEXT(EG_ISA),
+                                            .supports = supports,
+                                            .attend = attend,
+                                            .merge = merge,
+                                            .scratch_size = scratch_size};
 
 }  // namespace EG_ISA
 }  // namespace executorch_ggml
