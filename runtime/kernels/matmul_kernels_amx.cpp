@@ -5,6 +5,7 @@
 // less than what weights have lost to their own type and than what Q8 takes from activations.
 #if defined(__x86_64__)
 #include "runtime/kernels/matmul_kernels_avx512.h"
+#include "runtime/kernels/matmul_kernels_avx512_q8_many.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
 
 namespace executorch_ggml {

@@ -4,6 +4,7 @@
 
 #include "runtime/kernels/matmul_kernels_avx512_float.h"
 #include "runtime/kernels/matmul_kernels_avx512_q8_0.h"
+#include "runtime/kernels/matmul_kernels_avx512_q8_many.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
 
 namespace executorch_ggml::avx512 {

@@ -2,6 +2,7 @@
 // of 34 bytes are loaded one by one, so registers of 32 bytes take least work.
 #pragma once
 
+#include "runtime/kernels/matmul_kernels_avx512_q8_many.h"
 #include "runtime/kernels/matmul_kernels_avx512_types.h"
 
 namespace executorch_ggml::avx512 {
