@@ -24,7 +24,7 @@ struct HostParams {
   std::vector<float> floats = {};
   int64_t limit = 0;    // of indices, for messages
   int64_t n_units = 0;  // what tasks share out; 0: the result's rows
-  int64_t size = 0;     // in elements that would cost as much; 0: as the result has
+  int64_t size = 0;     // what it costs, as Work::elements; 0: by the elements of the result
 };
 
 struct HostTask;

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <utility>
 
-#include "runtime/aligned_buffer.h"
 #include "runtime/cpu/row_works.h"
 
 namespace executorch_ggml {
@@ -158,11 +157,10 @@ class AttentionWork final : public Work {
   // Leaves `work` the keys of part `part`, and a place for its results.
   void take_part(AttentionTask& work, int64_t part, const WorkMemory& memory) const {
     const Units seen = seen_units(work);
-    const auto key_of = [&](int64_t at) {
-      return std::min(work.n_kv, (seen.begin + (seen.end - seen.begin) * at / n_parts_) * kUnit);
-    };
-    const int64_t first = key_of(part);
-    work.n_kv = key_of(part + 1) - first;
+    const Shares::Part share = {part, n_parts_};
+    const int64_t n_units = seen.end - seen.begin;
+    const int64_t first = std::min(work.n_kv, (seen.begin + share.begin(n_units)) * kUnit);
+    work.n_kv = std::min(work.n_kv, (seen.begin + share.end(n_units)) * kUnit) - first;
     work.k = static_cast<const char*>(work.k) + static_cast<size_t>(first) * work.k_stride;
     work.v = static_cast<const char*>(work.v) + static_cast<size_t>(first) * work.v_stride;
     work.mask = work.mask == nullptr ? nullptr : work.mask + first;

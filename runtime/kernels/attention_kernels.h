@@ -8,11 +8,6 @@
 
 namespace executorch_ggml {
 
-// Queries [first_token, first_token + n_tokens) of the `n_heads` query heads that share one head
-// of keys and values (GQA: each key is read once for all of them), or of several such groups.
-//
-// out = softmax(softcap(scale * q k) + mask) v, computed in F32 with a running maximum.
-// A query that sees no key (a mask of -inf alone) gives zeros. NaN stays NaN.
 // What the scores of a query and head that were seen came to: the largest one, -inf without any,
 // and the sum of exp(score - largest).
 struct AttentionScores {
@@ -20,6 +15,11 @@ struct AttentionScores {
   float sum;
 };
 
+// Queries [first_token, first_token + n_tokens) of the `n_heads` query heads that share one head
+// of keys and values (GQA: each key is read once for all of them), or of several such groups.
+//
+// out = softmax(softcap(scale * q k) + mask) v, computed in F32 with a running maximum.
+// A query that sees no key (a mask of -inf alone) gives zeros. NaN stays NaN.
 struct AttentionTask {
   const float* q;  // of the first query and head; elements adjacent
   size_t q_token_stride;
