@@ -96,7 +96,9 @@ Status Delegate::init(const LoadRequest& request) {
   const auto packs = [&](ggml_type type) {
     return options_.pack_weights && !(own_kernels && multiplies_unpacked(type));
   };
-  EG_RETURN_IF_ERROR(WeightStore::load(graph, request.data, packs, weights_));
+  EG_RETURN_IF_ERROR(
+      WeightStore::load(graph, request.data, packs,
+                        options_.mmap ? WeightPlace::Mapped : WeightPlace::LargePages, weights_));
   if (const WeightStore::Stats& stats = weights_.stats(); stats.copied > 0) {
     ET_LOG(Info, "GgmlBackend: %zu bytes of weights were not aligned and had to be copied",
            stats.copied);

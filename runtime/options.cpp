@@ -227,6 +227,9 @@ constexpr std::array kOptions = {
               /*variable_negates=*/true},
     OptionDef{option::kPackWeights, "GGML_PACK_WEIGHTS", kBoolValues,
               [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.pack_weights, v); }},
+    OptionDef{option::kMmap, "GGML_NO_MMAP", kBoolValues,
+              [](RuntimeOptions& o, const OptionValue& v) { return set_bool(o.mmap, v); },
+              /*variable_negates=*/true},
     OptionDef{option::kKernels, "GGML_KERNELS", "own or ggml",
               [](RuntimeOptions& o, const OptionValue& v) {
                 const std::string name = lower(to_text(v).value_or(""));

@@ -44,6 +44,7 @@ struct RuntimeOptions {
   std::string session;  // empty: none given
   bool graph_cache = true;
   bool pack_weights = true;
+  bool mmap = true;
   KernelChoice kernels = KernelChoice::Own;
   bool profile = false;
   bool perf_log = false;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/aligned_buffer.h"
+#include "runtime/platform/mmap.h"
 #include "runtime/shared_by_key.h"
 #include "runtime/symexpr.h"
 #include "runtime/weight_packing.h"
@@ -17,23 +18,33 @@ namespace executorch_ggml {
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 
-// Data where it lies, a copy of it, or another form of it; a form that is shared keeps
-// its source, whose address is its name.
+// Data where it lies, a copy of it, or another form of it; what is shared keeps its source,
+// whose address is its name.
 class WeightData {
  public:
   explicit WeightData(FreeableBuffer&& source) : source_(std::move(source)) {}
   explicit WeightData(AlignedBuffer&& copy) : copy_(std::move(copy)) {}
+  // In memory of several weights.
+  WeightData(FreeableBuffer&& source, std::shared_ptr<const AlignedBuffer> region, const void* data)
+      : source_(std::move(source)), region_(std::move(region)), region_data_(data) {}
   WeightData(FreeableBuffer&& source, AlignedBuffer&& converted)
       : source_(std::move(source)), copy_(std::move(converted)) {}
   WeightData(std::shared_ptr<const WeightData> source, ggml_backend_buffer_ptr&& packed)
       : origin_(std::move(source)), packed_(std::move(packed)) {}
 
-  const void* data() const { return copy_.data() != nullptr ? copy_.data() : source_.data(); }
+  const void* data() const {
+    if (region_ != nullptr) {
+      return region_data_;
+    }
+    return copy_.data() != nullptr ? copy_.data() : source_.data();
+  }
   const ggml_backend_buffer_ptr& packed() const { return packed_; }
 
  private:
   FreeableBuffer source_;
   AlignedBuffer copy_;
+  std::shared_ptr<const AlignedBuffer> region_;
+  const void* region_data_ = nullptr;
   std::shared_ptr<const WeightData> origin_;
   ggml_backend_buffer_ptr packed_;
 };
@@ -44,7 +55,7 @@ namespace {
 // ExecuTorch's data loaders guarantee no more for what they read into memory.
 constexpr size_t kZeroCopyAlignment = 16;
 
-enum class Treatment { ZeroCopy, ToF32, Packed };
+enum class Treatment { ZeroCopy, ToF32, Packed, InMemory };
 
 // Live data of the process, by source and treatment. An entry's source stays
 // alive with it, so an address cannot come to mean something else; a plain copy
@@ -54,6 +65,53 @@ using SharedKey = std::tuple<const void*, size_t, ggml_type, Treatment>;
 SharedByKey<SharedKey, const WeightData>& shared_data() {
   static SharedByKey<SharedKey, const WeightData> instance;
   return instance;
+}
+
+// Memory for several weights in a row, so that they fill large pages together. What is not taken
+// is never touched, and so takes none.
+class WeightRegion {
+ public:
+  Status reserve(size_t size) {
+    memory_ = std::make_shared<AlignedBuffer>();
+    return size == 0 || memory_->reserve(size)
+               ? Status()
+               : make_error(StatusCode::OutOfMemory,
+                            "no memory for %zu bytes of weights; with the option mmap they stay in "
+                            "their file",
+                            size);
+  }
+  uint8_t* take(size_t size) {
+    uint8_t* const data = static_cast<uint8_t*>(memory_->data()) + used_;
+    used_ += aligned_size(size);
+    return data;
+  }
+  std::shared_ptr<const AlignedBuffer> memory() const { return memory_; }
+
+ private:
+  std::shared_ptr<AlignedBuffer> memory_;
+  size_t used_ = 0;
+};
+
+// The source's data in the region, shared with other handles where its address names it: the
+// source of a mapped file stays, and costs nothing. A data map's own copy of it is freed.
+Status copy_into(WeightRegion& region, WeightSource&& source, WeightStore::Stats& stats,
+                 std::shared_ptr<const WeightData>& out) {
+  const void* const bytes = source.bytes->data();
+  const size_t size = source.bytes->size();
+  stats.in_memory += size;
+  if (!MappedFile::holds(bytes, size)) {
+    uint8_t* const data = region.take(size);
+    std::memcpy(data, bytes, size);
+    out = std::make_shared<const WeightData>(FreeableBuffer(), region.memory(), data);
+    return {};
+  }
+  const SharedKey key{bytes, size, source.type, Treatment::InMemory};
+  return shared_data().get(key, out, [&](std::shared_ptr<const WeightData>& made) -> Status {
+    uint8_t* const data = region.take(size);
+    EG_RETURN_IF_ERROR(MappedFile::read(bytes, size, data));
+    made = std::make_shared<const WeightData>(std::move(*source.bytes), region.memory(), data);
+    return {};
+  });
 }
 
 // The source's data in the form that is used, shared with other handles.
@@ -102,6 +160,23 @@ std::vector<bool> weights_in_products(const Graph& graph) {
   std::vector<bool> result;
   for (const Weight& weight : graph.weights) {
     result.push_back(in_product[weight.value]);
+  }
+  return result;
+}
+
+// Whether each of Graph::weights is read whole by a call: not those that are but tables of rows.
+std::vector<bool> weights_read_whole(const Graph& graph) {
+  std::vector<bool> read_whole(graph.values.size(), false);
+  for (const Call& call : graph.calls) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i] != kAbsent && !(call.op == Op::GetRows && i == 0)) {
+        read_whole[call.inputs[i]] = true;
+      }
+    }
+  }
+  std::vector<bool> result;
+  for (const Weight& weight : graph.weights) {
+    result.push_back(read_whole[weight.value]);
   }
   return result;
 }
@@ -181,7 +256,8 @@ Status WeightStore::pack(size_t weight) {
 }
 
 Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
-                         const std::function<bool(ggml_type)>& packs, WeightStore& out) {
+                         const std::function<bool(ggml_type)>& packs, WeightPlace place,
+                         WeightStore& out) {
   const size_t n_weights = graph.weights.size();
   const ggml_init_params params = {
       .mem_size = (2 * n_weights + 1) * ggml_tensor_overhead(),
@@ -198,6 +274,7 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
   EG_RETURN_IF_ERROR(bounds(graph.exprs, graph.symbols, ranges));
 
   WeightComplaints complaints;
+  std::vector<WeightSource> sources;
   for (size_t i = 0; i < n_weights; ++i) {
     const Weight& weight = graph.weights[i];
     const Value& value = graph.values[weight.value];
@@ -205,20 +282,35 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
     EG_RETURN_IF_ERROR(constant_extents(weight, value, ranges, ne));
     std::optional<WeightSource> source =
         find_weight(weight, value.dtype, ne, needs_f32[i], map, complaints);
-    if (!source) {
-      continue;
+    if (source) {
+      sources.push_back(*std::move(source));
     }
-    const ggml_type type = source->to_f32 ? GGML_TYPE_F32 : source->type;
-    ggml_tensor* tensor = ggml_new_tensor(out.context_.get(), type, 4, ne.data());
+  }
+  EG_RETURN_IF_ERROR(complaints.status(n_weights));
+
+  const std::vector<bool> read_whole = weights_read_whole(graph);
+  const auto moves = [&](size_t i) {
+    return place == WeightPlace::LargePages && read_whole[i] && !sources[i].to_f32;
+  };
+  size_t moved = 0;
+  for (size_t i = 0; i < n_weights; ++i) {
+    moved += moves(i) ? aligned_size(sources[i].bytes->size()) : 0;
+  }
+  WeightRegion region;
+  EG_RETURN_IF_ERROR(region.reserve(moved));
+  for (size_t i = 0; i < n_weights; ++i) {
+    WeightSource& source = sources[i];
+    const ggml_type type = source.to_f32 ? GGML_TYPE_F32 : source.type;
+    ggml_tensor* tensor = ggml_new_tensor(out.context_.get(), type, 4, source.ne.data());
     // Never empty: ggml would name leaves while building, and weights are shared.
-    ggml_format_name(tensor, "w:%s", source->key->c_str());
+    ggml_format_name(tensor, "w:%s", source.key->c_str());
     std::shared_ptr<const WeightData> data;
-    EG_RETURN_IF_ERROR(share(*std::move(source), out.stats_, data));
+    EG_RETURN_IF_ERROR(moves(i) ? copy_into(region, std::move(source), out.stats_, data)
+                                : share(std::move(source), out.stats_, data));
     tensor->data = const_cast<void*>(data->data());
     out.tensors_.push_back(tensor);
     out.data_.push_back(std::move(data));
   }
-  EG_RETURN_IF_ERROR(complaints.status(n_weights));
   out.packed_.assign(n_weights, nullptr);
   const std::vector<bool> in_product = weights_in_products(graph);
   for (size_t i = 0; i < n_weights; ++i) {

@@ -1,7 +1,7 @@
 // Weights: named data as ggml tensors.
 //
-// Data that is aligned for ggml is used where it lies (a mapped file); other data
-// is copied once. A weight's type is what the program declares or, where it
+// Data that is aligned for ggml is used where it lies (a mapped file), if it is not to lie in
+// large pages; other data is copied once. A weight's type is what the program declares or, where it
 // declares none, what the file says; weights that ggml's kernels want as plain
 // F32 (norm weights, biases, rope factors) are converted at load when the file has
 // another type. A quantized weight has a second form for products where the CPU has
@@ -30,11 +30,18 @@ std::vector<bool> weights_needing_f32(const Graph& graph);
 // The bytes of one weight, shared between handles.
 class WeightData;
 
+// Where weights are kept that need no other form.
+enum class WeightPlace : uint8_t {
+  Mapped,      // where the data map has them
+  LargePages,  // those that a call reads whole in memory of the handle, in large pages
+};
+
 class WeightStore {
  public:
   struct Stats {
     size_t zero_copy = 0;  // bytes used where the data map has them
     size_t copied = 0;     // bytes that were not aligned
+    size_t in_memory = 0;  // bytes copied into large pages, or so already
     size_t converted = 0;  // bytes that were converted to F32
     size_t packed = 0;     // bytes that products read in a layout of their own
   };
@@ -44,7 +51,8 @@ class WeightStore {
   // NotFound or InvalidExternalData lists the weights that are missing or do not
   // fit (the first ten, and how many in all).
   static Status load(const Graph& graph, const executorch::runtime::NamedDataMap* data,
-                     const std::function<bool(ggml_type)>& packs, WeightStore& out);
+                     const std::function<bool(ggml_type)>& packs, WeightPlace place,
+                     WeightStore& out);
 
   // As Graph::weights; named, with data.
   std::span<ggml_tensor* const> tensors() const { return tensors_; }

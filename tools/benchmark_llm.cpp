@@ -188,6 +188,7 @@ void print_json(const Options& options, const LlmModel& model, const Measurement
   json["context"] = model.capacity();
   json["cache_type"] = model.cache_type();
   json["flash_attention"] = model.flash_attention();
+  json["mmap"] = model.mmap();
   json["vocab_size"] = model.vocab_size();
   json["tokens_per_call"] = model.tokens_per_call();
   json["depth"] = options.depth;
@@ -225,6 +226,9 @@ void print_table(const Options& options, const LlmModel& model, const Measuremen
   std::printf("\nsettings     %" PRId64 " threads, context %" PRId64 ", cache %s%s",
               model.threads(), model.capacity(), model.cache_type().c_str(),
               model.flash_attention() ? ", flash attention" : "");
+  if (!model.mmap()) {
+    std::printf(", weights in memory");
+  }
   if (options.depth > 0) {
     std::printf(", after %" PRId64 " positions", options.depth);
   }

@@ -51,6 +51,7 @@ RunnerStatus LlmModel::resolve(const LlmConfig& config, RunnerConfig& out) {
   set(option::kCacheType, config.cache_type);
   set(option::kDevice, config.device);
   set(option::kFlashAttention, config.flash_attention);
+  set(option::kMmap, config.mmap ? std::nullopt : std::optional<std::string>("false"));
   // As the backend will resolve them, variables included: what is reported is what is used.
   std::vector<OptionSetting> settings;
   for (const auto& [key, value] : out.options) {
@@ -64,6 +65,7 @@ RunnerStatus LlmModel::resolve(const LlmConfig& config, RunnerConfig& out) {
   threads_ = resolved.n_threads;
   cache_type_ = cache_type_name(resolved.cache_type);
   flash_attention_ = resolved.use_flash_attention();
+  mmap_ = resolved.mmap;
   per_call_ = resolved.max_tokens_per_call;
   return {};
 }

@@ -27,6 +27,7 @@ struct LlmConfig {
   std::optional<std::string> cache_type;  // f32, f16, q8_0
   std::optional<std::string> device;
   std::optional<std::string> flash_attention;  // "on" or "off"
+  bool mmap = true;                            // use weights where the file is mapped
 };
 
 class LlmModel {
@@ -57,6 +58,7 @@ class LlmModel {
   bool ends_generation(int32_t token) const;             // by the program's get_eos_ids
   const std::string& cache_type() const { return cache_type_; }
   bool flash_attention() const { return flash_attention_; }
+  bool mmap() const { return mmap_; }
   const std::string& program() const { return program_; }
 
  private:
@@ -78,6 +80,7 @@ class LlmModel {
   int64_t per_call_ = 0;
   int64_t threads_ = 0;
   bool flash_attention_ = false;
+  bool mmap_ = true;
 };
 
 }  // namespace executorch_ggml::tools

@@ -20,6 +20,7 @@ LlmConfig ModelArgs::config() const {
   if (!flash_attention.empty()) {
     config.flash_attention = flash_attention;
   }
+  config.mmap = !no_mmap;
   return config;
 }
 
@@ -35,6 +36,9 @@ void add_model_options(ArgParser& parser, ModelArgs& args) {
                 {"f32", "f16", "q8_0"}, args.cache_type);
   parser.choice("--flash-attention", "attention in one pass over keys and values (default: on)",
                 {"on", "off"}, args.flash_attention);
+  parser.flag("--no-mmap",
+              "copy weights into memory, in large pages: a longer start, faster tokens",
+              args.no_mmap);
   parser.text("--device", "NAME", "ggml device to compute on (default: cpu)", args.device);
 }
 

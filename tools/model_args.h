@@ -17,6 +17,7 @@ struct ModelArgs {
   std::optional<std::string> device;
   std::string cache_type;       // empty: not given
   std::string flash_attention;  // empty: not given
+  bool no_mmap = false;
 
   LlmConfig config() const;
 };

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
 #include <system_error>
 #include <utility>
 
@@ -42,6 +45,73 @@ class Descriptor {
   int fd_;
 };
 
+// The mappings of this process, by their first byte.
+class Mappings {
+ public:
+  struct Mapping {
+    size_t size;
+    int fd;
+    std::string path;
+  };
+
+  static Mappings& instance() {
+    static Mappings mappings;
+    return mappings;
+  }
+
+  void add(const uint8_t* data, Mapping mapping) {
+    const std::lock_guard lock(mutex_);
+    mappings_[data] = std::move(mapping);
+  }
+  void remove(const uint8_t* data) {
+    const std::lock_guard lock(mutex_);
+    mappings_.erase(data);
+  }
+
+  // Calls use(mapping, offset) for the mapping that holds the bytes, which stays until it returns;
+  // false: there is none.
+  template <typename Use>
+  bool find(const void* bytes, size_t size, const Use& use) {
+    const std::shared_lock lock(mutex_);
+    const auto* data = static_cast<const uint8_t*>(bytes);
+    auto after = mappings_.upper_bound(data);
+    if (after == mappings_.begin()) {
+      return false;
+    }
+    const auto& [begin, mapping] = *--after;
+    const auto offset = static_cast<size_t>(data - begin);
+    if (offset > mapping.size || size > mapping.size - offset) {
+      return false;
+    }
+    use(mapping, offset);
+    return true;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<const uint8_t*, Mapping, std::less<>> mappings_;
+};
+
+Status read_whole(const Mappings::Mapping& file, size_t offset, uint8_t* target, size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::pread(file.fd, target, size, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return make_error(
+          StatusCode::InvalidExternalData, "cannot read %zu bytes at %zu of '%s': %s", size, offset,
+          file.path.c_str(),
+          count == 0 ? "the file was shortened while in use" : error_text(errno).c_str());
+    }
+    const auto done = static_cast<size_t>(count);
+    offset += done;
+    target += done;
+    size -= done;
+  }
+  return {};
+}
+
 }  // namespace
 
 MappedFile::~MappedFile() { close(); }
@@ -60,7 +130,10 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::close() noexcept {
-  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+  if (data_ != nullptr) {
+    Mappings::instance().remove(data_);
+    ::munmap(const_cast<uint8_t*>(data_), size_);
+  }
   if (handle_ >= 0) ::close(static_cast<int>(handle_));
   data_ = nullptr;
   size_ = 0;
@@ -105,6 +178,8 @@ Status MappedFile::open(const std::string& path, MappedFile& out) {
   result.size_ = size;
   result.handle_ = file.release();
   result.path_ = path;
+  Mappings::instance().add(result.data_,
+                           {.size = size, .fd = static_cast<int>(result.handle_), .path = path});
   out = std::move(result);
   return {};
 }
@@ -122,6 +197,18 @@ Status MappedFile::check_not_truncated() const {
                       path_.c_str(), size_, static_cast<long long>(info.st_size));
   }
   return {};
+}
+
+bool MappedFile::holds(const void* data, size_t size) {
+  return Mappings::instance().find(data, size, [](const Mappings::Mapping&, size_t) {});
+}
+
+Status MappedFile::read(const void* data, size_t size, void* target) {
+  Status status = make_error(StatusCode::InvalidState, "no mapped file holds these bytes");
+  Mappings::instance().find(data, size, [&](const Mappings::Mapping& file, size_t offset) {
+    status = read_whole(file, offset, static_cast<uint8_t*>(target), size);
+  });
+  return status;
 }
 
 void MappedFile::advise(Access access, size_t offset, size_t length) const {

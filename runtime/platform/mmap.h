@@ -36,6 +36,14 @@ class MappedFile {
   // pointer. Costs one system call.
   Status check_not_truncated() const;
 
+  // Whether bytes that lie in memory are those of a file that is mapped now, whoever has it.
+  static bool holds(const void* data, size_t size);
+
+  // Reads such bytes from their file into `target`: their pages of the mapping then take no
+  // memory beside the copy. InvalidExternalData where the file has become shorter or cannot be
+  // read, InvalidState where none holds them.
+  static Status read(const void* data, size_t size, void* target);
+
   // Ranges that reach past the end are cut there.
   void advise(Access access, size_t offset, size_t length) const;
 

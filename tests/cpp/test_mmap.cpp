@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,37 @@ TEST(MappedFile, NoticesAFileThatShrinks) {
   EXPECT_EQ(status.code(), StatusCode::InvalidExternalData);
   EXPECT_NE(status.message().find("shortened from 10000 to 9999 bytes"), std::string::npos)
       << status.message();
+}
+
+TEST(MappedFile, ReadsItsBytesFromTheFile) {
+  const std::vector<uint8_t> expected = counting(10000);
+  const TempFile temp(expected);
+  const TempFile other(counting(100));
+  MappedFile file;
+  MappedFile neighbour;
+  ASSERT_TRUE(MappedFile::open(temp.path(), file).ok());
+  ASSERT_TRUE(MappedFile::open(other.path(), neighbour).ok());
+  MappedFile moved(std::move(file));
+  const uint8_t* const data = moved.bytes().data();
+  EXPECT_TRUE(MappedFile::holds(data, 10000));
+  EXPECT_TRUE(MappedFile::holds(data + 9000, 1000));
+  EXPECT_FALSE(MappedFile::holds(data + 9000, 1001)) << "reaches past the end";
+  EXPECT_FALSE(MappedFile::holds(expected.data(), 1)) << "memory of no file";
+
+  std::vector<uint8_t> target(1000);
+  const Status status = MappedFile::read(data + 123, target.size(), target.data());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(std::ranges::equal(target, std::span(expected).subspan(123, 1000)));
+  EXPECT_EQ(MappedFile::read(expected.data(), 10, target.data()).code(), StatusCode::InvalidState);
+
+  temp.resize(500);
+  const Status shortened = MappedFile::read(data, 1000, target.data());
+  EXPECT_EQ(shortened.code(), StatusCode::InvalidExternalData);
+  EXPECT_EQ(shortened.message(), "cannot read 500 bytes at 500 of " +
+                                     about(temp.path(), "").substr(0, temp.path().size() + 2) +
+                                     ": the file was shortened while in use");
+  moved = MappedFile();
+  EXPECT_FALSE(MappedFile::holds(data, 1)) << "mapped no longer";
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ TEST(Options, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(options.kernels, KernelChoice::Own);
   EXPECT_EQ(options.context, 0);
   EXPECT_TRUE(options.graph_cache);
+  EXPECT_TRUE(options.mmap);
   EXPECT_FALSE(options.profile);
   EXPECT_FALSE(options.perf_log);
   EXPECT_TRUE(options.debug_dump.empty());
@@ -81,11 +82,13 @@ TEST(Options, EnvironmentVariablesOfTheSpecAreRead) {
                                                {"GGML_PERF_LOG", "1"},
                                                {"GGML_PROFILE", "1"},
                                                {"GGML_NO_GRAPH_CACHE", "1"},
+                                               {"GGML_NO_MMAP", "1"},
                                                {"GGML_DEBUG_DUMP", "/tmp/dump.txt"}});
   EXPECT_TRUE(options.device_is_cpu());
   EXPECT_TRUE(options.perf_log);
   EXPECT_TRUE(options.profile);
   EXPECT_FALSE(options.graph_cache);
+  EXPECT_FALSE(options.mmap);
   EXPECT_EQ(options.debug_dump, "/tmp/dump.txt");
   EXPECT_TRUE(resolved({}, {{"GGML_NO_GRAPH_CACHE", "0"}}).graph_cache);
 }

@@ -1,12 +1,16 @@
 // Named data as ggml tensors: types from the file, sharing, and what does not fit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "executorch_ggml/gguf_data_map.h"
 #include "runtime/weight_packing.h"
 #include "runtime/weight_store.h"
 #include "tests/cpp/delegate_harness.h"
+#include "tests/cpp/gguf_builder.h"
 #include "tests/cpp/program_writer.h"
+#include "tests/cpp/temp_file.h"
 
 namespace executorch_ggml::testing {
 namespace {
@@ -36,7 +40,7 @@ TEST(WeightStore, TakesTheTypeOfTheFile) {
     data.add_as("gain", type, {32}, std::vector<float>(32, 2.0F));
     const GraphWriter g = product_and_gain();
     WeightStore store;
-    const Status status = WeightStore::load(g.graph, &data, no_packing, store);
+    const Status status = WeightStore::load(g.graph, &data, no_packing, WeightPlace::Mapped, store);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(store.tensors()[0]->type, type) << "products take any type";
     EXPECT_EQ(store.tensors()[0]->data, data.data("w")) << "used where it lies";
@@ -76,11 +80,87 @@ TEST(WeightStore, CopiesWhatIsNotAligned) {
   TestData data;
   data.add("w", ramp(4), /*misalign=*/2);
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, WeightPlace::Mapped, store).ok());
   EXPECT_NE(store.tensors()[0]->data, data.data("w"));
   EXPECT_TRUE(is_aligned(store.tensors()[0]->data, 32));
   EXPECT_EQ(store.stats().copied, 16U);
   EXPECT_EQ(store.stats().zero_copy, 0U);
+}
+
+// y = w * table[ids] * gain: a table of rows, a product's weight and a norm's.
+GraphWriter table_product_and_gain() {
+  GraphWriter g;
+  const ValueId ids = g.input(i32({2}));
+  const ValueId table = g.weight({kDtypeFromFile, {32, 8}}, {"table"});
+  const ValueId w = g.weight({kDtypeFromFile, {32, 4}}, {"w"});
+  const ValueId gain = g.weight({kDtypeFromFile, {32}}, {"gain"});
+  const ValueId rows = g.call(Op::GetRows, {table, ids}, f32({32, 2}));
+  const ValueId scaled = g.call(Op::Mul, {rows, gain}, f32({32, 2}));
+  g.output(g.call(Op::MulMat, {w, scaled}, f32({4, 2})));
+  return g;
+}
+
+bool same_bytes(const ggml_tensor& tensor, const void* bytes) {
+  return std::memcmp(tensor.data, bytes, ggml_nbytes(&tensor)) == 0;
+}
+
+TEST(WeightStore, CopiesWhatIsReadWholeIntoMemoryOfItsOwn) {
+  TestData data;
+  data.add_as("table", GGML_TYPE_F16, {32, 8}, ramp(256));
+  data.add_as("w", GGML_TYPE_Q8_0, {32, 4}, ramp(128));
+  data.add_as("gain", GGML_TYPE_F32, {32}, ramp(32));
+  const GraphWriter g = table_product_and_gain();
+  WeightStore store;
+  const Status status =
+      WeightStore::load(g.graph, &data, no_packing, WeightPlace::LargePages, store);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(store.tensors()[0]->data, data.data("table")) << "rows are read where they lie";
+  for (const auto& [i, key] : {std::pair<size_t, const char*>{1, "w"}, {2, "gain"}}) {
+    const ggml_tensor& tensor = *store.tensors()[i];
+    EXPECT_NE(tensor.data, data.data(key));
+    EXPECT_TRUE(is_aligned(tensor.data, kBufferAlignment));
+    EXPECT_TRUE(same_bytes(tensor, data.data(key)));
+  }
+  EXPECT_EQ(store.stats().in_memory, 4U * 34 + 32 * 4);
+  EXPECT_EQ(store.stats().zero_copy, 256U * 2);
+}
+
+TEST(WeightStore, SharesCopiesOfAMappedFile) {
+  const TempFile file(GgufBuilder()
+                          .tensor("table", GGML_TYPE_F16, {32, 8})
+                          .tensor("w", GGML_TYPE_Q8_0, {32, 4})
+                          .tensor("gain", GGML_TYPE_F32, {32})
+                          .build(),
+                      ".gguf");
+  std::string message;
+  const auto map = GgufDataMap::load(file.path(), message);
+  ASSERT_TRUE(map.ok()) << message;
+  const GraphWriter g = table_product_and_gain();
+  WeightStore mapped;
+  WeightStore second;
+  {
+    WeightStore first;
+    ASSERT_TRUE(
+        WeightStore::load(g.graph, map->get(), no_packing, WeightPlace::Mapped, mapped).ok());
+    ASSERT_TRUE(
+        WeightStore::load(g.graph, map->get(), no_packing, WeightPlace::LargePages, first).ok());
+    ASSERT_TRUE(
+        WeightStore::load(g.graph, map->get(), no_packing, WeightPlace::LargePages, second).ok());
+    EXPECT_EQ(first.tensors()[0]->data, mapped.tensors()[0]->data);
+    for (const size_t i : {1U, 2U}) {
+      EXPECT_NE(first.tensors()[i]->data, mapped.tensors()[i]->data);
+      EXPECT_EQ(first.tensors()[i]->data, second.tensors()[i]->data) << "one copy for both";
+    }
+  }
+  // The first handle's memory stays while the second uses it.
+  for (const size_t i : {1U, 2U}) {
+    EXPECT_TRUE(same_bytes(*second.tensors()[i], mapped.tensors()[i]->data));
+  }
+  file.resize(200);
+  WeightStore torn;
+  const Status status =
+      WeightStore::load(g.graph, map->get(), no_packing, WeightPlace::LargePages, torn);
+  EXPECT_FALSE(status.ok()) << "a file that was shortened";
 }
 
 TEST(WeightStore, SharesConvertedWeightsBetweenHandles) {
@@ -90,8 +170,8 @@ TEST(WeightStore, SharesConvertedWeightsBetweenHandles) {
   const GraphWriter g = product_and_gain();
   WeightStore first;
   WeightStore second;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, first).ok());
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, second).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, WeightPlace::Mapped, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, WeightPlace::Mapped, second).ok());
   EXPECT_EQ(first.tensors()[1]->data, second.tensors()[1]->data);
 }
 
@@ -146,8 +226,8 @@ TEST(WeightStore, SharesPackedWeightsBetweenHandles) {
   const GraphWriter g = wide_product();
   WeightStore first;
   WeightStore second;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, first).ok());
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, second).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, WeightPlace::Mapped, first).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, packing, WeightPlace::Mapped, second).ok());
   EXPECT_EQ(first.tensors()[0]->data, data.data("w")) << "the plain form stays where it is";
   if (first.packed()[0] == nullptr) {
     GTEST_SKIP() << "this CPU has no packed layout for q8_0";
@@ -164,7 +244,7 @@ TEST(WeightStore, BindsTheFirstKeyThatIsThere) {
   TestData data;
   data.add("token_embd.weight", ramp(4));
   WeightStore store;
-  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, store).ok());
+  ASSERT_TRUE(WeightStore::load(g.graph, &data, no_packing, WeightPlace::Mapped, store).ok());
   EXPECT_EQ(store.tensors()[0]->data, data.data("token_embd.weight"));
 }
 
@@ -178,7 +258,7 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
   data.add_as("blk.1.w", GGML_TYPE_F32, {32, 8}, ramp(256));
   data.add("blk.2.w", ramp(5));
   WeightStore store;
-  const Status status = WeightStore::load(g.graph, &data, no_packing, store);
+  const Status status = WeightStore::load(g.graph, &data, no_packing, WeightPlace::Mapped, store);
   EXPECT_EQ(status.code(), StatusCode::InvalidExternalData);
   EXPECT_TRUE(mentions(status, "13 of 14 weights")) << status.message();
   EXPECT_TRUE(mentions(status, "'blk.1.w' is f32[32, 8, 1, 1], expected [32, 4, 1, 1]"))
@@ -191,7 +271,8 @@ TEST(WeightStore, ListsAllThatDoesNotFit) {
 
 TEST(WeightStore, SaysWhenThereIsNoDataAtAll) {
   WeightStore store;
-  const Status status = WeightStore::load(product_and_gain().graph, nullptr, packing, store);
+  const Status status =
+      WeightStore::load(product_and_gain().graph, nullptr, packing, WeightPlace::Mapped, store);
   EXPECT_EQ(status.code(), StatusCode::NotFound);
   EXPECT_TRUE(mentions(status, "'w' is missing; 'gain' is missing")) << status.message();
 }

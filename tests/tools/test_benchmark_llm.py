@@ -25,6 +25,7 @@ def test_json(benchmark_llm: Program, tiny: Model) -> None:
     assert report["context"] == 256
     assert report["cache_type"] == "f32"
     assert report["flash_attention"] is True
+    assert report["mmap"] is True
     assert report["vocab_size"] == SPEC.vocab
     assert report["tokens_per_call"] == 64
     assert report["warmed_up"] is True
@@ -88,6 +89,14 @@ def test_depth_fills_the_cache_once_before_the_runs(benchmark_llm: Program, tiny
     quiet = benchmark_llm(*arguments, "--json")
     assert len(result.err.splitlines()) - len(quiet.err.splitlines()) >= 3 + 2 * 2
     assert "after 150 positions" in benchmark_llm(*arguments).out
+
+
+def test_weights_in_memory(benchmark_llm: Program, tiny: Model) -> None:
+    arguments = (tiny.pte, "--gguf", tiny.gguf, "--n-decode", 4, "--repeat", 1)
+    result = benchmark_llm(*arguments, "--no-mmap", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["mmap"] is False
+    assert "weights in memory" in benchmark_llm(*arguments, env={"GGML_NO_MMAP": "1"}).out
 
 
 def test_perf_log_breaks_each_call_down(benchmark_llm: Program, tiny: Model) -> None:

@@ -39,6 +39,13 @@ class TestText:
         assert figures(result.err)["prompt"].startswith(f"{len(PROMPT)} tokens")
         assert figures(result.err)["answer"].startswith(f"{len(greedy)} tokens")
 
+    def test_weights_in_memory_give_the_same_text(
+        self, run_llm: Program, tiny: Model, greedy: list[int]
+    ) -> None:
+        result = run_llm(tiny.pte, "--gguf", tiny.gguf, *RAW, "-n", len(greedy), "--no-mmap")
+        assert result.code == 0, result.err
+        assert result.out.rstrip("\n") == text_of(greedy).rstrip("\n")
+
     @pytest.mark.parametrize("bound", [1, 4])
     def test_a_prompt_in_several_calls_gives_the_same_text(
         self, run_llm: Program, tiny: Model, greedy: list[int], bound: int

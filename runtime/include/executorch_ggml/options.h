@@ -70,6 +70,12 @@ inline constexpr char kGraphCache[] = "graph_cache";
 // true. Our own kernels read weights as the file has them. Variable: GGML_PACK_WEIGHTS.
 inline constexpr char kPackWeights[] = "pack_weights";
 
+// Use weights where they lie, in the mapped file, if they can be. bool; default true. Without,
+// those that a call reads whole are copied at load into memory of their own, in large pages where
+// the system gives them: a decoder is faster then, its load takes longer, and processes that use
+// the same file no longer share its memory. The variable GGML_NO_MMAP=1 turns it off.
+inline constexpr char kMmap[] = "mmap";
+
 // Whose kernels compute on the CPU: "own" (default; ggml's where we have none) or
 // "ggml" (its own alone, to compare). Variable: GGML_KERNELS.
 inline constexpr char kKernels[] = "kernels";
