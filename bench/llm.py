@@ -32,6 +32,7 @@ from bench.report import (
     LLAMA,
     LLAMA_FLASH,
     OURS,
+    OURS_COPIED,
     PEAK,
     READ_LIMIT,
     XNNPACK,
@@ -93,8 +94,10 @@ def _rates(setup: Setup, model: Model, figure: str, lengths: Lengths) -> list[Jo
     threads, memory = setup.threads, figure == "prefill"
     benchmark = setup.build / "benchmark" / "benchmark_llm"
     ours = partial(peers.benchmark_llm, benchmark, model, lengths, threads)
+    copied = partial(ours, mmap=False)
     bench = partial(peers.llama_bench, setup.tools, model, lengths, threads)
     jobs = [(OURS, _speed(figure, ours, memory=memory))]
+    jobs.append((OURS_COPIED, _speed(figure, copied, memory=memory)))
     if lengths.depth:
         for name, flash in ((LLAMA, False), (LLAMA_FLASH, True)):
             jobs.append((name, _speed(figure, partial(bench, flash))))
@@ -130,13 +133,13 @@ def jobs_of(setup: Setup, model: Model) -> dict[str, Job]:
     if "first-token" in setup.measures:
         ours = partial(peers.our_first_token, setup.build / "bin" / "run_llm", model, threads)
         peer = partial(peers.llama_first_token, setup.tools, model, threads)
-        both = ((OURS, ours), (LLAMA, peer))
-        add("first token", [(name, _number(FIRST_TOKEN, run)) for name, run in both])
+        found = ((OURS, ours), (OURS_COPIED, partial(ours, mmap=False)), (LLAMA, peer))
+        add("first token", [(name, _number(FIRST_TOKEN, run)) for name, run in found])
     if setup.busy:
         for measure in ("prefill", "decode"):
             if measure in setup.measures:
-                found = _rates(setup, model, measure, lengths[measure])
-                add(f"{measure} busy", [(name, _busily(run)) for name, run in found])
+                rates = _rates(setup, model, measure, lengths[measure])
+                add(f"{measure} busy", [(name, _busily(run)) for name, run in rates])
     return jobs
 
 

@@ -107,12 +107,15 @@ def llama_bench(
     return Speed(rate, finished.peak_mib)
 
 
-def benchmark_llm(binary: Path, model: Model, lengths: Lengths, threads: int) -> Speed:
+def benchmark_llm(
+    binary: Path, model: Model, lengths: Lengths, threads: int, mmap: bool = True
+) -> Speed:
     """The same of ours, with a cache of the same size."""
     command: list[str | Path] = [binary, model.program, "--gguf", model.gguf, "--json"]
     command += ["--prompt-len", str(lengths.prompt), "--n-decode", str(lengths.decode)]
     command += ["--depth", str(lengths.depth), "--ctx", str(lengths.context)]
     command += ["--threads", str(threads), "--repeat", str(lengths.repeats)]
+    command += [] if mmap else ["--no-mmap"]
     finished = run_child(command)
     report = report_of("benchmark_llm", finished)
     assert isinstance(report, dict)
@@ -133,9 +136,10 @@ def llama_first_token(tools: Path, model: Model, threads: int) -> float:
     return run_child(command).seconds
 
 
-def our_first_token(binary: Path, model: Model, threads: int) -> float:
+def our_first_token(binary: Path, model: Model, threads: int, mmap: bool = True) -> float:
     """The same of run_llm."""
     command: list[str | Path] = [binary, model.program, "--gguf", model.gguf]
     command += ["-p", model.prompt, "-n", "1", "--threads", str(threads), "--no-chat-template"]
     command += ["--ctx", str(FIRST_TOKEN_CONTEXT), "--temp", "0"]
+    command += [] if mmap else ["--no-mmap"]
     return run_child(command).seconds

@@ -20,6 +20,7 @@ from bench.report import (
     LLAMA,
     LLAMA_FLASH,
     OURS,
+    OURS_COPIED,
     READ_LIMIT,
     ROWS,
     XNNPACK,
@@ -30,6 +31,7 @@ from bench.report import (
 #: Of each contender, told apart without colours too: their order is the same everywhere.
 COLOURS = {
     OURS: "#0b6e4f",
+    OURS_COPIED: "#6fb98f",
     LLAMA: "#d9822b",
     LLAMA_FLASH: "#f2c48d",
     XNNPACK: "#3a6ea5",

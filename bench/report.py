@@ -11,6 +11,8 @@ from bench.models import Reads
 from bench.xnnpack import BYTES_PER_WEIGHT
 
 OURS, LLAMA, XNNPACK = "executorch-ggml", "llama.cpp", "XNNPACK 8da4w"
+#: Ours with weights in large pages instead of a mapped file.
+OURS_COPIED = "executorch-ggml --no-mmap"
 #: llama.cpp's other attention, where its speed depends on it.
 LLAMA_FLASH = "llama.cpp, flash attention"
 READ_LIMIT = "read limit"
@@ -60,6 +62,11 @@ class ModelResult:
         """Those that have figures, ours first."""
         return [name for name, found in self.figures.items() if found and name != READ_LIMIT]
 
+    @property
+    def peers(self) -> list[str]:
+        """The others."""
+        return [name for name in self.contenders if name not in (OURS, OURS_COPIED)]
+
     def as_json(self, settings: Settings) -> dict[str, Any]:
         """Raw turns and all that is computed from them."""
         return {
@@ -67,7 +74,11 @@ class ModelResult:
             "file": self.file,
             **asdict(self.reads),
             "figures": {name: dict(found) for name, found in self.figures.items()},
-            "ratios": {peer: _plain(self.ratios(peer)) for peer in self.contenders if peer != OURS},
+            "ratios": {
+                ours: {peer: _plain(self.ratios(peer, ours)) for peer in self.peers}
+                for ours in (OURS, OURS_COPIED)
+                if ours in self.contenders
+            },
             "read_share": {
                 name: _plain(self.read_shares(name, settings)) for name in self.contenders
             },
@@ -75,9 +86,9 @@ class ModelResult:
             "failures": dict(self.failures),
         }
 
-    def ratios(self, peer: str) -> dict[str, Summary]:
+    def ratios(self, peer: str, ours: str = OURS) -> dict[str, Summary]:
         """Ours over the peer's."""
-        return ratios(self._series(OURS), self._series(peer))
+        return ratios(self._series(ours), self._series(peer))
 
     def read_shares(self, contender: str, settings: Settings) -> dict[str, Summary]:
         """Of the memory's bandwidth, what the weights and the cache that are read make up."""
@@ -133,7 +144,7 @@ def _percent(share: Summary | None, of_what: str) -> str:
 
 def table(result: ModelResult, settings: Settings) -> str:
     """The figures in Markdown: median (lowest..highest) of the turns, and ours over each peer's."""
-    header = ["measure", "program", "figure", "share", "ratio"]
+    header = ["measure", "program", "figure", "share", "ratio", "ratio, --no-mmap"]
     body: list[list[str]] = []
     for row in ROWS:
         label = f"{row.label.format(**settings)}, {row.unit}"
@@ -145,9 +156,11 @@ def table(result: ModelResult, settings: Settings) -> str:
             if row.figure.endswith(BUSY):
                 idle = row.figure.removesuffix(BUSY)
                 share, of_what = result.busy_shares(name).get(idle), "of idle"
-            ratio = None if name == OURS else result.ratios(name).get(row.figure)
             cells = [_cell(Summary.of(values), row.digits), _percent(share, of_what)]
-            body.append([label, name, *cells, _cell(ratio, 2)])
+            for ours in (OURS, OURS_COPIED):
+                ratio = result.ratios(name, ours).get(row.figure) if name in result.peers else None
+                cells.append(_cell(ratio, 2))
+            body.append([label, name, *cells])
             label = ""
     widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
     rule = ["-" * width for width in widths]

@@ -61,8 +61,11 @@ def test_our_programs_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = Model("tiny", "F32", gguf, tmp_path / "tiny.pte", "Hello")
     benchmark = program("benchmark/benchmark_llm").path
     for lengths in (Lengths(prompt=70), Lengths(decode=3), Lengths(decode=3, depth=100)):
-        assert benchmark_llm(benchmark, model, lengths, threads=1).tokens_per_second > 0
-    assert 0 < our_first_token(program("bin/run_llm").path, model, threads=1) < 60
+        for mmap in (True, False):
+            speed = benchmark_llm(benchmark, model, lengths, 1, mmap)
+            assert speed.tokens_per_second > 0
+    for mmap in (True, False):
+        assert 0 < our_first_token(program("bin/run_llm").path, model, 1, mmap) < 60
 
 
 def test_a_program_of_ours_that_fails_is_named(tmp_path: Path) -> None:
