@@ -327,7 +327,10 @@ int run(int argc, const char* const* argv) {
   options.sampler.seed =
       options.seed ? static_cast<uint32_t>(*options.seed) : std::random_device()();
   Sampler sampler(options.sampler, tokenizer->vocab_size());
-  Program program(options, *model, *tokenizer, Conversation(chat_template, options.system), sampler,
+  // Kept until the system takes its memory back, at once: to free a large vocabulary, string by
+  // string, takes longer than to compute a token.
+  static const Tokenizer& kept = *tokenizer.release();
+  Program program(options, *model, kept, Conversation(chat_template, options.system), sampler,
                   load_seconds, options.sampler.seed);
   return options.prompt && !options.interactive ? program.answer_once() : program.converse();
 }
