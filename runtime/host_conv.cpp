@@ -1,5 +1,7 @@
 // Convolution and pooling over channels-last images: this file says which elements, the
 // kernels do the arithmetic (kernels/image_kernels.h).
+#include "runtime/host_conv.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -16,52 +18,6 @@ constexpr int64_t kBlockPointers = 1024;
 // Of so few channels a row of a window is one tap: a pointer to each of its own would cost more.
 constexpr int64_t kFewChannels = 16;
 
-// The windows of either convolution: their parameters lie at the same places.
-struct Geometry {
-  int64_t kernel[2];
-  int64_t stride[2];
-  int64_t padding[2];
-  int64_t dilation[2];
-
-  int64_t n_taps() const { return kernel[0] * kernel[1]; }
-};
-
-Geometry geometry_of(const HostCall& call) {
-  using namespace params::conv_2d_nhwc;
-  Geometry g{};
-  for (size_t i = 0; i < 2; ++i) {
-    g.kernel[i] = call.ints[kKernel0 + i];
-    g.stride[i] = call.ints[kStride0 + i];
-    g.padding[i] = call.ints[kPadding0 + i];
-    g.dilation[i] = call.ints[kDilation0 + i];
-  }
-  return g;
-}
-
-const float* image_at(const ggml_tensor& x, int64_t column, int64_t row, int64_t image) {
-  return static_cast<const float*>(x.data) + ((image * x.ne[2] + row) * x.ne[1] + column) * x.ne[0];
-}
-
-const float* optional_data(const ggml_tensor* tensor) {
-  return tensor == nullptr ? nullptr : static_cast<const float*>(tensor->data);
-}
-
-Epilogue epilogue_of(const HostTask& task) {
-  return {.bias = optional_data(task.result->src[2]),
-          .residual = optional_data(task.result->src[3]),
-          .min = task.call.floats[params::conv_2d_nhwc::kMin],
-          .max = task.call.floats[params::conv_2d_nhwc::kMax]};
-}
-
-KernelType kernel_type(const ggml_tensor& kernel) {
-  if (kernel.type == GGML_TYPE_F32) {
-    return KernelType::F32;
-  }
-  return kernel.type == GGML_TYPE_F16 ? KernelType::F16 : KernelType::BF16;
-}
-
-int64_t in_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
 // --- convolution ------------------------------------------------------------------------------
 
 // Memory of a thread, kept from task to task.
@@ -70,14 +26,6 @@ struct Scratch {
   std::vector<float> copies;
   std::vector<float> zeros;
   std::vector<float> widened;
-
-  template <typename T>
-  static T* at_least(std::vector<T>& memory, int64_t n) {
-    if (memory.size() < static_cast<size_t>(n)) {
-      memory.resize(static_cast<size_t>(n));
-    }
-    return memory.data();
-  }
 };
 
 // How a convolution is shared out: tiles of rows, for all panels, or groups of panels, each for
@@ -103,7 +51,7 @@ class Convolution {
  public:
   Convolution(const HostTask& task, Scratch& scratch)
       : task_(task),
-        g_(geometry_of(task.call)),
+        g_(geometry_of(task.call.ints)),
         x_(task.operand(1)),
         kernel_(task.operand(0)),
         epilogue_(epilogue_of(task)),
@@ -156,7 +104,7 @@ class Convolution {
                        .out = nullptr,
                        .epilogue = epilogue_};
     if (block.type != KernelType::F32) {
-      block.widened = Scratch::at_least(scratch_.widened, widened_size(n_taps, block.c_in));
+      block.widened = at_least(scratch_.widened, widened_size(n_taps, block.c_in));
     }
     for (int64_t r = first; r < end; r += step) {
       block.n_rows = std::min(step, end - r);
@@ -191,8 +139,8 @@ class Convolution {
 
   // The taps of positions [first, first + n): [tap * n + i].
   const float* const* tap_pointers(int64_t first, int64_t n) const {
-    const float* const zeros = Scratch::at_least(scratch_.zeros, x_.ne[0]);
-    const float** const taps = Scratch::at_least(scratch_.taps, g_.n_taps() * n);
+    const float* const zeros = at_least(scratch_.zeros, x_.ne[0]);
+    const float** const taps = at_least(scratch_.taps, g_.n_taps() * n);
     for_windows(first, n, [&](int64_t i, int64_t column, int64_t row, int64_t image) {
       const float** tap = taps + i;
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
@@ -210,9 +158,9 @@ class Convolution {
   // The same with a row of the window as a tap; those over an edge are copied.
   const float* const* window_rows(int64_t first, int64_t n) const {
     const int64_t size = g_.kernel[0] * x_.ne[0];
-    const float* const zeros = Scratch::at_least(scratch_.zeros, size);
-    const float** const taps = Scratch::at_least(scratch_.taps, g_.kernel[1] * n);
-    float* copy = Scratch::at_least(scratch_.copies, g_.kernel[1] * n * size);
+    const float* const zeros = at_least(scratch_.zeros, size);
+    const float** const taps = at_least(scratch_.taps, g_.kernel[1] * n);
+    float* copy = at_least(scratch_.copies, g_.kernel[1] * n * size);
     for_windows(first, n, [&](int64_t i, int64_t column, int64_t row, int64_t image) {
       const int64_t begin = std::clamp(column, int64_t{0}, x_.ne[1]);
       const int64_t end = std::clamp(column + g_.kernel[0], begin, x_.ne[1]);
@@ -312,18 +260,25 @@ void depthwise_row(const HostTask& task, const Geometry& g, const Epilogue& epil
 
 }  // namespace
 
-int64_t conv_2d_units(const std::array<int64_t, 4>& result_ne, const ggml_tensor& kernel,
-                      const ggml_tensor& x) {
+int64_t conv_2d_units(std::span<const int64_t> ints, const std::array<int64_t, 4>& result_ne,
+                      const ggml_tensor& kernel, const ggml_tensor& x) {
+  if (is_winograd(geometry_of(ints), result_ne, kernel, x)) {
+    return winograd_units(result_ne);
+  }
   return shares_of(result_ne[1] * result_ne[2] * result_ne[3], kernel, x).count();
 }
 
 void host_conv_2d(const HostTask& task) {
+  const Geometry g = geometry_of(task.call.ints);
+  if (is_winograd(g, extents_of(*task.result), task.operand(0), task.operand(1))) {
+    return winograd_conv_2d(task, g);
+  }
   static thread_local Scratch scratch;
   Convolution(task, scratch).run();
 }
 
 void host_conv_2d_dw(const HostTask& task) {
-  const Geometry g = geometry_of(task.call);
+  const Geometry g = geometry_of(task.call.ints);
   const Epilogue epilogue = epilogue_of(task);
   const int64_t height = task.result->ne[2];
   for (int64_t r = task.first_row; r < task.end_row; ++r) {

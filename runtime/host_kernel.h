@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -151,8 +152,8 @@ void zero_blind_rows(const HostTask& task);
 // Channels-last images; host_conv.cpp. Operands: kernel, x, bias or null, residual or null.
 // A unit of a convolution is some rows times some channels, one of a depthwise convolution a row
 // of the image.
-int64_t conv_2d_units(const std::array<int64_t, 4>& result_ne, const ggml_tensor& kernel,
-                      const ggml_tensor& x);
+int64_t conv_2d_units(std::span<const int64_t> ints, const std::array<int64_t, 4>& result_ne,
+                      const ggml_tensor& kernel, const ggml_tensor& x);
 void host_conv_2d(const HostTask& task);
 void host_conv_2d_dw(const HostTask& task);
 void host_pool_2d(const HostTask& task);

@@ -87,7 +87,7 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
   if (run == host_conv_2d) {
     // A multiplication is quick beside the elements that other ops compute one by one.
     constexpr int64_t kPerElement = 8;
-    params.n_units = conv_2d_units(ne, kernel, x);
+    params.n_units = conv_2d_units(params.ints, ne, kernel, x);
     params.size = saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
   } else {
     params.n_units = ne[2] * ne[3];

@@ -54,6 +54,30 @@ inline int64_t widened_size(int64_t n_taps, int64_t c_in) {
   return kPanelGroup * kPanel * n_taps * c_in;
 }
 
+// Winograd's convolution F(2x2, 3x3) (Lavin and Gray, "Fast algorithms for convolutional neural
+// networks", 2016): a tile of 2 by 2 results, from 4 by 4 inputs, takes 16 products for each pair
+// of channels instead of 36. Inputs and taps are transformed to 16 planes each, the planes are
+// multiplied, each by itself as a convolution of one tap, and the products transformed to results.
+// Halves and sums of floats alone: rounding errors grow by less than two bits. Channels are whole
+// panels.
+struct WinogradTiles {
+  int64_t n_tiles;
+  int64_t c_in;
+};
+
+inline constexpr int64_t kWinogradPlanes = 16;
+
+// The results of a tile: as many of the 2 by 2 as lie within the image. Strides in floats.
+struct WinogradResult {
+  int64_t channels;
+  int64_t width;
+  int64_t height;
+  float* out;
+  int64_t stride;      // between columns
+  int64_t row_stride;  // between rows
+  Epilogue epilogue;   // residual: as out
+};
+
 // Depthwise: neighbouring output positions whose windows miss the same of their taps, those
 // beyond the image. Strides in floats.
 struct DepthwiseRun {
@@ -86,6 +110,15 @@ struct ImageKernels {
   const char* isa;
   int64_t tile_rows;  // rows that conv multiplies at once
   void (*conv)(const ConvBlock& block);
+  // `taps`: for each of the 4 by 4 inputs the pointers of all tiles to c_in floats, as
+  // ConvBlock::taps. `out`: [16][tile][c_in].
+  void (*winograd_input)(const WinogradTiles& tiles, const float* const* taps, float* out);
+  // `kernel`: n_panels of 9 taps, as ConvBlock::kernel. `out`: [16][panel][c_in][16].
+  void (*winograd_kernel)(const WinogradTiles& tiles, const void* kernel, KernelType type,
+                          int64_t n_panels, float* out);
+  // `products`: [16][tile][result.channels], of which this tile's are taken.
+  void (*winograd_output)(const WinogradTiles& tiles, const float* products, int64_t tile,
+                          const WinogradResult& result);
   void (*conv_dw)(const DepthwiseRun& run);
   void (*max_pool)(const PoolWindow& window);
   void (*avg_pool)(const PoolWindow& window);

@@ -7,12 +7,15 @@
 #include "runtime/kernels/image_kernels_conv_isa.h"
 #include "runtime/kernels/image_kernels_depthwise_isa.h"
 #include "runtime/kernels/image_kernels_pool_isa.h"
+#include "runtime/kernels/image_kernels_winograd_isa.h"
 
 namespace executorch_ggml {
 namespace EG_ISA {
 
 extern const ImageKernels kImageKernels;
-const ImageKernels kImageKernels = {EG_TEXT(EG_ISA), EG_ROWS, conv, conv_dw, max_pool, avg_pool};
+const ImageKernels kImageKernels = {EG_TEXT(EG_ISA), EG_ROWS,         conv,
+                                    winograd_input,  winograd_kernel, winograd_output,
+                                    conv_dw,         max_pool,        avg_pool};
 
 }  // namespace EG_ISA
 }  // namespace executorch_ggml
