@@ -57,6 +57,9 @@ struct Scratch {
   std::vector<float> inputs;
   std::vector<float> kernel;
   std::vector<float> products;
+  // Of which compute of which call the inputs of all tiles are, or the kernel of all panels; 0: none.
+  uint64_t inputs_of = 0;
+  uint64_t kernel_of = 0;
 };
 
 class Winograd {
@@ -82,17 +85,24 @@ class Winograd {
                              ? kMostTiles
                              : std::clamp(kBlockBytes / bytes_of(kWinogradPlanes * c_in_),
                                           2 * image_kernels().tile_rows, kMostTiles);
+    const uint64_t compute = task_.call.compute_number();
+    const bool has_kernel = keeps && scratch_.kernel_of == compute;
+    scratch_.kernel_of = keeps && !shares_.by_panels() ? compute : 0;
     bool is_first = true;
     for (int64_t tile = shares_.first_tile(task_.first_row); tile < end; is_first = false) {
       const WinogradTiles block = {.n_tiles = std::min(step, end - tile), .c_in = c_in_};
-      const float* const inputs = transform_inputs(block, tile);
+      if (!shares_.by_panels() || scratch_.inputs_of != compute) {
+        transform_inputs(block, tile);
+        scratch_.inputs_of = shares_.by_panels() ? compute : 0;
+      }
+      const float* const inputs = scratch_.inputs.data();
       for (int64_t panel = first_panel; panel < end_panel;) {
         const int64_t n_panels = panels_at(panel, end_panel);
         float* const kernel =
             at_least(scratch_.kernel,
                      plane_size(keeps ? end_panel - first_panel : kPanelGroup) * kWinogradPlanes) +
             (keeps ? plane_size(panel - first_panel) * kWinogradPlanes : 0);
-        if (is_first || !keeps) {
+        if (!keeps || (is_first && !has_kernel)) {
           transform_kernel(block, panel, n_panels, kernel);
         }
         multiply(block, tile, inputs, panel, n_panels, kernel);
@@ -113,7 +123,7 @@ class Winograd {
     return in_parts(left, in_parts(left, kPanelGroup));
   }
 
-  const float* transform_inputs(const WinogradTiles& block, int64_t first) const {
+  void transform_inputs(const WinogradTiles& block, int64_t first) const {
     const float* const zeros = at_least(scratch_.zeros, c_in_);
     const float** const taps = at_least(scratch_.taps, kTileInputs * kTileInputs * block.n_tiles);
     for (int64_t i = 0; i < block.n_tiles; ++i) {
@@ -128,9 +138,8 @@ class Winograd {
         }
       }
     }
-    float* const out = at_least(scratch_.inputs, kWinogradPlanes * block.n_tiles * c_in_);
-    image_kernels().winograd_input(block, taps, out);
-    return out;
+    image_kernels().winograd_input(
+        block, taps, at_least(scratch_.inputs, kWinogradPlanes * block.n_tiles * c_in_));
   }
 
   void transform_kernel(const WinogradTiles& block, int64_t panel, int64_t n_panels,

@@ -71,7 +71,14 @@ class ComputedCheck {
   virtual ~ComputedCheck() = default;
 
   int64_t limit() const { return limit_; }
-  void reset() { failure_ = Failure::None; }
+  // Before each compute.
+  void reset() {
+    static std::atomic<uint64_t> n_computes = 0;
+    failure_ = Failure::None;
+    compute_ = ++n_computes;
+  }
+  // No other call, and no other compute of this one, has the same: what tasks of one may share.
+  uint64_t compute_number() const { return compute_; }
   // Keeps the first failure, with an offending value. Any thread of the compute.
   void report(Failure failure, int64_t example) {
     Failure none = Failure::None;
@@ -86,6 +93,7 @@ class ComputedCheck {
   int64_t limit_;  // 0 <= id < limit
   std::atomic<Failure> failure_ = Failure::None;
   std::atomic<int64_t> example_ = 0;
+  uint64_t compute_ = 0;
 };
 
 // A tensor whose data pointer changes from call to call, with all its views.
