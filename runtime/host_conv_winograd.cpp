@@ -17,8 +17,7 @@ constexpr int64_t kLeastTiles = 24;
 // and the products, stay in a cache while the panels pass over them.
 constexpr int64_t kMostTiles = 64;
 constexpr int64_t kBlockBytes = 256 * 1024;
-// Transformed panels of that size are kept for all of a task's tiles; others are made anew for each
-// block of tiles.
+// Transformed panels of that size are kept for all tiles; others are made anew for each block.
 constexpr int64_t kKeptBytes = 1024 * 1024;
 
 constexpr int64_t bytes_of(int64_t n_floats) {
@@ -57,9 +56,11 @@ struct Scratch {
   std::vector<float> inputs;
   std::vector<float> kernel;
   std::vector<float> products;
-  // Of which compute of which call the inputs of all tiles are, or the kernel of all panels; 0: none.
+  // Of which compute (HostCall::compute_number) the inputs are, of all tiles, and the first panels
+  // of the kernel; 0: none.
   uint64_t inputs_of = 0;
   uint64_t kernel_of = 0;
+  int64_t kernel_panels = 0;
 };
 
 class Winograd {
@@ -76,51 +77,69 @@ class Winograd {
         scratch_(scratch) {}
 
   void run() const {
-    const int64_t first_panel = shares_.first_panel(task_.first_row);
-    const int64_t end_panel = shares_.end_panel(task_.end_row);
     const int64_t end = shares_.end_tile(task_.end_row);
-    const bool keeps =
-        bytes_of(plane_size(end_panel - first_panel) * kWinogradPlanes) <= kKeptBytes;
-    const int64_t step = shares_.by_panels()
-                             ? kMostTiles
-                             : std::clamp(kBlockBytes / bytes_of(kWinogradPlanes * c_in_),
-                                          2 * image_kernels().tile_rows, kMostTiles);
-    const uint64_t compute = task_.call.compute_number();
-    const bool has_kernel = keeps && scratch_.kernel_of == compute;
-    scratch_.kernel_of = keeps && !shares_.by_panels() ? compute : 0;
-    bool is_first = true;
-    for (int64_t tile = shares_.first_tile(task_.first_row); tile < end; is_first = false) {
-      const WinogradTiles block = {.n_tiles = std::min(step, end - tile), .c_in = c_in_};
-      if (!shares_.by_panels() || scratch_.inputs_of != compute) {
-        transform_inputs(block, tile);
-        scratch_.inputs_of = shares_.by_panels() ? compute : 0;
-      }
-      const float* const inputs = scratch_.inputs.data();
-      for (int64_t panel = first_panel; panel < end_panel;) {
-        const int64_t n_panels = panels_at(panel, end_panel);
-        float* const kernel =
-            at_least(scratch_.kernel,
-                     plane_size(keeps ? end_panel - first_panel : kPanelGroup) * kWinogradPlanes) +
-            (keeps ? plane_size(panel - first_panel) * kWinogradPlanes : 0);
-        if (!keeps || (is_first && !has_kernel)) {
-          transform_kernel(block, panel, n_panels, kernel);
-        }
-        multiply(block, tile, inputs, panel, n_panels, kernel);
-        panel += n_panels;
+    const int64_t end_panel = shares_.end_panel(task_.end_row);
+    for (int64_t tile = shares_.first_tile(task_.first_row); tile < end;) {
+      const WinogradTiles block = {.n_tiles = std::min(block_size(), end - tile), .c_in = c_in_};
+      const float* const inputs = inputs_of(block, tile);
+      for (int64_t panel = shares_.first_panel(task_.first_row); panel < end_panel;) {
+        const int64_t n = panels_at(panel, end_panel);
+        multiply(block, tile, inputs, panel, n, kernel_of(block, panel, n));
+        panel += n;
       }
       tile += block.n_tiles;
     }
   }
 
  private:
-  // Floats of a plane of so many panels.
-  int64_t plane_size(int64_t n_panels) const { return n_panels * c_in_ * kPanel; }
+  int64_t block_size() const {
+    const int64_t tiles = kBlockBytes / bytes_of(kWinogradPlanes * c_in_);
+    return shares_.by_panels() ? kMostTiles
+                               : std::clamp(tiles, 2 * image_kernels().tile_rows, kMostTiles);
+  }
+
+  // Floats of so many transformed panels.
+  int64_t kernel_size(int64_t n_panels) const {
+    return kWinogradPlanes * n_panels * c_in_ * kPanel;
+  }
 
   // Panels from `panel` that are multiplied at once. A single one at the end would leave most
   // registers empty.
   static int64_t panels_at(int64_t panel, int64_t end) {
     const int64_t left = end - panel;
     return in_parts(left, in_parts(left, kPanelGroup));
+  }
+
+  // A block's transformed inputs. Tasks of one compute that divide the panels have the same.
+  const float* inputs_of(const WinogradTiles& block, int64_t first) const {
+    const uint64_t compute = shares_.by_panels() ? task_.call.compute_number() : 0;
+    if (compute == 0 || scratch_.inputs_of != compute) {
+      transform_inputs(block, first);
+      scratch_.inputs_of = compute;
+    }
+    return scratch_.inputs.data();
+  }
+
+  // Some transformed panels. Where tasks of one compute divide the tiles, and all panels are few
+  // enough to be kept, they have the same.
+  const float* kernel_of(const WinogradTiles& block, int64_t panel, int64_t n_panels) const {
+    const int64_t all = kernel_size(shares_.n_panels);
+    if (shares_.by_panels() || bytes_of(all) > kKeptBytes) {
+      scratch_.kernel_of = 0;
+      float* const kernel = at_least(scratch_.kernel, kernel_size(kPanelGroup));
+      transform_kernel(block, panel, n_panels, kernel);
+      return kernel;
+    }
+    float* const kernel = at_least(scratch_.kernel, all) + kernel_size(panel);
+    if (scratch_.kernel_of != task_.call.compute_number()) {
+      scratch_.kernel_of = task_.call.compute_number();
+      scratch_.kernel_panels = 0;
+    }
+    if (panel == scratch_.kernel_panels) {
+      transform_kernel(block, panel, n_panels, kernel);
+      scratch_.kernel_panels += n_panels;
+    }
+    return kernel;
   }
 
   void transform_inputs(const WinogradTiles& block, int64_t first) const {
@@ -170,7 +189,7 @@ class Winograd {
                          .epilogue = {}};
     for (int64_t i = 0; i < kWinogradPlanes; ++i) {
       product.x = inputs + i * block.n_tiles * c_in_;
-      product.kernel = kernel + i * plane_size(n_panels);
+      product.kernel = kernel + i * n_panels * c_in_ * kPanel;
       product.out = products + i * plane;
       image_kernels().conv(product);
     }
