@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -11,6 +13,7 @@
 #include "runtime/shared_by_key.h"
 #include "runtime/symexpr.h"
 #include "runtime/weight_packing.h"
+#include "runtime/weight_region.h"
 #include "runtime/weight_source.h"
 
 namespace executorch_ggml {
@@ -67,49 +70,24 @@ SharedByKey<SharedKey, const WeightData>& shared_data() {
   return instance;
 }
 
-// Memory for several weights in a row, so that they fill large pages together. What is not taken
-// is never touched, and so takes none.
-class WeightRegion {
- public:
-  Status reserve(size_t size) {
-    memory_ = std::make_shared<AlignedBuffer>();
-    return size == 0 || memory_->reserve(size)
-               ? Status()
-               : make_error(StatusCode::OutOfMemory,
-                            "no memory for %zu bytes of weights; with the option mmap they stay in "
-                            "their file",
-                            size);
-  }
-  uint8_t* take(size_t size) {
-    uint8_t* const data = static_cast<uint8_t*>(memory_->data()) + used_;
-    used_ += aligned_size(size);
-    return data;
-  }
-  std::shared_ptr<const AlignedBuffer> memory() const { return memory_; }
-
- private:
-  std::shared_ptr<AlignedBuffer> memory_;
-  size_t used_ = 0;
-};
-
-// The source's data in the region, shared with other handles where its address names it: the
-// source of a mapped file stays, and costs nothing. A data map's own copy of it is freed.
-Status copy_into(WeightRegion& region, WeightSource&& source, WeightStore::Stats& stats,
-                 std::shared_ptr<const WeightData>& out) {
+// The place of a copy of the source's data in the region, shared with other handles where its
+// address names it: a source in a mapped file is kept, and costs nothing.
+Status add_copy(WeightRegion& region, WeightSource& source, WeightStore::Stats& stats,
+                std::shared_ptr<const WeightData>& out) {
   const void* const bytes = source.bytes->data();
   const size_t size = source.bytes->size();
   stats.in_memory += size;
+  const auto make = [&](FreeableBuffer&& kept) {
+    uint8_t* const data = region.add(bytes, size);
+    return std::make_shared<const WeightData>(std::move(kept), region.memory(), data);
+  };
   if (!MappedFile::holds(bytes, size)) {
-    uint8_t* const data = region.take(size);
-    std::memcpy(data, bytes, size);
-    out = std::make_shared<const WeightData>(FreeableBuffer(), region.memory(), data);
+    out = make(FreeableBuffer());
     return {};
   }
   const SharedKey key{bytes, size, source.type, Treatment::InMemory};
   return shared_data().get(key, out, [&](std::shared_ptr<const WeightData>& made) -> Status {
-    uint8_t* const data = region.take(size);
-    EG_RETURN_IF_ERROR(MappedFile::read(bytes, size, data));
-    made = std::make_shared<const WeightData>(std::move(*source.bytes), region.memory(), data);
+    made = make(std::move(*source.bytes));
     return {};
   });
 }
@@ -255,6 +233,53 @@ Status WeightStore::pack(size_t weight) {
   return {};
 }
 
+Status WeightStore::bind(const Graph& graph, WeightPlace place, std::vector<WeightSource> sources) {
+  // The bytes that are copied: a table of rows is, too, where it is a product's matrix as well.
+  const std::vector<bool> read_whole = weights_read_whole(graph);
+  std::set<const void*> copied;
+  for (size_t i = 0; i < sources.size() && place == WeightPlace::LargePages; ++i) {
+    if (read_whole[i]) {
+      copied.insert(sources[i].bytes->data());
+    }
+  }
+  const auto is_copied = [&copied](const WeightSource& source) {
+    return !source.to_f32 && copied.contains(source.bytes->data());
+  };
+  size_t size = 0;
+  for (const WeightSource& source : sources) {
+    size += is_copied(source) ? aligned_size(source.bytes->size()) : 0;
+  }
+  // Another handle is not to find copies before they are made, nor where that failed.
+  static std::mutex copying;
+  std::unique_lock lock(copying, std::defer_lock);
+  if (!copied.empty()) {
+    lock.lock();
+  }
+  WeightRegion region;
+  EG_RETURN_IF_ERROR(region.reserve(size));
+  for (WeightSource& source : sources) {
+    const ggml_type type = source.to_f32 ? GGML_TYPE_F32 : source.type;
+    ggml_tensor* tensor = ggml_new_tensor(context_.get(), type, 4, source.ne.data());
+    // Never empty: ggml would name leaves while building, and weights are shared.
+    ggml_format_name(tensor, "w:%s", source.key->c_str());
+    std::shared_ptr<const WeightData> data;
+    Status status = is_copied(source) ? add_copy(region, source, stats_, data)
+                                      : share(std::move(source), stats_, data);
+    if (!status.ok()) {
+      data_.clear();
+      return status;
+    }
+    tensor->data = const_cast<void*>(data->data());
+    tensors_.push_back(tensor);
+    data_.push_back(std::move(data));
+  }
+  Status status = region.fill();
+  if (!status.ok()) {
+    data_.clear();
+  }
+  return status;
+}
+
 Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
                          const std::function<bool(ggml_type)>& packs, WeightPlace place,
                          WeightStore& out) {
@@ -288,29 +313,7 @@ Status WeightStore::load(const Graph& graph, const NamedDataMap* map,
   }
   EG_RETURN_IF_ERROR(complaints.status(n_weights));
 
-  const std::vector<bool> read_whole = weights_read_whole(graph);
-  const auto moves = [&](size_t i) {
-    return place == WeightPlace::LargePages && read_whole[i] && !sources[i].to_f32;
-  };
-  size_t moved = 0;
-  for (size_t i = 0; i < n_weights; ++i) {
-    moved += moves(i) ? aligned_size(sources[i].bytes->size()) : 0;
-  }
-  WeightRegion region;
-  EG_RETURN_IF_ERROR(region.reserve(moved));
-  for (size_t i = 0; i < n_weights; ++i) {
-    WeightSource& source = sources[i];
-    const ggml_type type = source.to_f32 ? GGML_TYPE_F32 : source.type;
-    ggml_tensor* tensor = ggml_new_tensor(out.context_.get(), type, 4, source.ne.data());
-    // Never empty: ggml would name leaves while building, and weights are shared.
-    ggml_format_name(tensor, "w:%s", source.key->c_str());
-    std::shared_ptr<const WeightData> data;
-    EG_RETURN_IF_ERROR(moves(i) ? copy_into(region, std::move(source), out.stats_, data)
-                                : share(std::move(source), out.stats_, data));
-    tensor->data = const_cast<void*>(data->data());
-    out.tensors_.push_back(tensor);
-    out.data_.push_back(std::move(data));
-  }
+  EG_RETURN_IF_ERROR(out.bind(graph, place, std::move(sources)));
   out.packed_.assign(n_weights, nullptr);
   const std::vector<bool> in_product = weights_in_products(graph);
   for (size_t i = 0; i < n_weights; ++i) {

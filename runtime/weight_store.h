@@ -29,6 +29,7 @@ std::vector<bool> weights_needing_f32(const Graph& graph);
 
 // The bytes of one weight, shared between handles.
 class WeightData;
+struct WeightSource;  // runtime/weight_source.h
 
 // Where weights are kept that need no other form.
 enum class WeightPlace : uint8_t {
@@ -61,8 +62,11 @@ class WeightStore {
   const Stats& stats() const { return stats_; }
 
  private:
-  ggml_context_ptr context_;
+  // The weights' tensors, with the sources' data or copies of it.
+  Status bind(const Graph& graph, WeightPlace place, std::vector<WeightSource> sources);
   Status pack(size_t weight);
+
+  ggml_context_ptr context_;
 
   std::vector<ggml_tensor*> tensors_;
   std::vector<ggml_tensor*> packed_;

@@ -125,6 +125,35 @@ TEST(WeightStore, CopiesWhatIsReadWholeIntoMemoryOfItsOwn) {
   EXPECT_EQ(store.stats().zero_copy, 256U * 2);
 }
 
+// A tied embedding: its rows are looked up, and it is the output's matrix.
+TEST(WeightStore, TakesRowsFromTheCopyOfAMatrix) {
+  GraphWriter g;
+  const ValueId ids = g.input(i32({2}));
+  const ValueId table = g.weight({kDtypeFromFile, {32, 8}}, {"embedding"});
+  const ValueId w = g.weight({kDtypeFromFile, {32, 8}}, {"output", "embedding"});
+  const ValueId rows = g.call(Op::GetRows, {table, ids}, f32({32, 2}));
+  g.output(g.call(Op::MulMat, {w, rows}, f32({8, 2})));
+  TestData data;
+  data.add_as("embedding", GGML_TYPE_F16, {32, 8}, ramp(256));
+  WeightStore in_memory;
+  ASSERT_TRUE(
+      WeightStore::load(g.graph, &data, no_packing, WeightPlace::LargePages, in_memory).ok());
+  for (const ggml_tensor* tensor : in_memory.tensors()) {
+    EXPECT_NE(tensor->data, data.data("embedding"));
+    EXPECT_TRUE(same_bytes(*tensor, data.data("embedding")));
+  }
+  EXPECT_EQ(in_memory.stats().zero_copy, 0U);
+
+  const TempFile file(GgufBuilder().tensor("embedding", GGML_TYPE_F16, {32, 8}).build(), ".gguf");
+  std::string message;
+  const auto map = GgufDataMap::load(file.path(), message);
+  ASSERT_TRUE(map.ok()) << message;
+  WeightStore store;
+  ASSERT_TRUE(
+      WeightStore::load(g.graph, map->get(), no_packing, WeightPlace::LargePages, store).ok());
+  EXPECT_EQ(store.tensors()[0]->data, store.tensors()[1]->data) << "one copy of a file's bytes";
+}
+
 TEST(WeightStore, SharesCopiesOfAMappedFile) {
   const TempFile file(GgufBuilder()
                           .tensor("table", GGML_TYPE_F16, {32, 8})
