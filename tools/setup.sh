@@ -57,5 +57,5 @@ say "[4/5] installing ExecuTorch, transformers and the tools"
 
 # The Python side alone; the C++ library comes from build/ (make build).
 say "[5/5] installing executorch-ggml, editable"
-"${pip[@]}" install --quiet --no-deps --no-build-isolation -C wheel.cmake=false -e .
+"${pip[@]}" install --quiet --no-deps --no-build-isolation --config-settings wheel.cmake=false -e .
 say "ready: $venv"
