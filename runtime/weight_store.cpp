@@ -70,8 +70,17 @@ SharedByKey<SharedKey, const WeightData>& shared_data() {
   return instance;
 }
 
-// The place of a copy of the source's data in the region, shared with other handles where its
-// address names it: a source in a mapped file is kept, and costs nothing.
+// Whether a copy of the source's data is shared, by other weights and handles: where its address
+// names it. A source in a mapped file is kept, and costs nothing.
+bool is_shared(const WeightSource& source) {
+  return MappedFile::holds(source.bytes->data(), source.bytes->size());
+}
+
+SharedKey copy_key(const WeightSource& source) {
+  return {source.bytes->data(), source.bytes->size(), source.type, Treatment::InMemory};
+}
+
+// The place of a copy of the source's data in the region.
 Status add_copy(WeightRegion& region, WeightSource& source, WeightStore::Stats& stats,
                 std::shared_ptr<const WeightData>& out) {
   const void* const bytes = source.bytes->data();
@@ -81,15 +90,15 @@ Status add_copy(WeightRegion& region, WeightSource& source, WeightStore::Stats& 
     uint8_t* const data = region.add(bytes, size);
     return std::make_shared<const WeightData>(std::move(kept), region.memory(), data);
   };
-  if (!MappedFile::holds(bytes, size)) {
+  if (!is_shared(source)) {
     out = make(FreeableBuffer());
     return {};
   }
-  const SharedKey key{bytes, size, source.type, Treatment::InMemory};
-  return shared_data().get(key, out, [&](std::shared_ptr<const WeightData>& made) -> Status {
-    made = make(std::move(*source.bytes));
-    return {};
-  });
+  return shared_data().get(copy_key(source), out,
+                           [&](std::shared_ptr<const WeightData>& made) -> Status {
+                             made = make(std::move(*source.bytes));
+                             return {};
+                           });
 }
 
 // The source's data in the form that is used, shared with other handles.
@@ -246,8 +255,11 @@ Status WeightStore::bind(const Graph& graph, WeightPlace place, std::vector<Weig
     return !source.to_f32 && copied.contains(source.bytes->data());
   };
   size_t size = 0;
+  std::set<SharedKey> counted;
   for (const WeightSource& source : sources) {
-    size += is_copied(source) ? aligned_size(source.bytes->size()) : 0;
+    const bool is_new =
+        is_copied(source) && (!is_shared(source) || counted.insert(copy_key(source)).second);
+    size += is_new ? aligned_size(source.bytes->size()) : 0;
   }
   // Another handle is not to find copies before they are made, nor where that failed.
   static std::mutex copying;
