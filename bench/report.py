@@ -13,6 +13,7 @@ from bench.xnnpack import BYTES_PER_WEIGHT
 OURS, LLAMA, XNNPACK = "executorch-ggml", "llama.cpp", "XNNPACK 8da4w"
 #: Ours with weights in large pages instead of a mapped file.
 OURS_COPIED = "executorch-ggml --no-mmap"
+BOTH_OURS = (OURS, OURS_COPIED)
 #: llama.cpp's other attention, where its speed depends on it.
 LLAMA_FLASH = "llama.cpp, flash attention"
 READ_LIMIT = "read limit"
@@ -65,7 +66,7 @@ class ModelResult:
     @property
     def peers(self) -> list[str]:
         """The others."""
-        return [name for name in self.contenders if name not in (OURS, OURS_COPIED)]
+        return [name for name in self.contenders if name not in BOTH_OURS]
 
     def as_json(self, settings: Settings) -> dict[str, Any]:
         """Raw turns and all that is computed from them."""
@@ -76,7 +77,7 @@ class ModelResult:
             "figures": {name: dict(found) for name, found in self.figures.items()},
             "ratios": {
                 ours: {peer: _plain(self.ratios(peer, ours)) for peer in self.peers}
-                for ours in (OURS, OURS_COPIED)
+                for ours in BOTH_OURS
                 if ours in self.contenders
             },
             "read_share": {
@@ -157,7 +158,7 @@ def table(result: ModelResult, settings: Settings) -> str:
                 idle = row.figure.removesuffix(BUSY)
                 share, of_what = result.busy_shares(name).get(idle), "of idle"
             cells = [_cell(Summary.of(values), row.digits), _percent(share, of_what)]
-            for ours in (OURS, OURS_COPIED):
+            for ours in BOTH_OURS:
                 ratio = result.ratios(name, ours).get(row.figure) if name in result.peers else None
                 cells.append(_cell(ratio, 2))
             body.append([label, name, *cells])

@@ -142,15 +142,7 @@ class Convolution {
     const float* const zeros = at_least(scratch_.zeros, x_.ne[0]);
     const float** const taps = at_least(scratch_.taps, g_.n_taps() * n);
     for_windows(first, n, [&](int64_t i, int64_t column, int64_t row, int64_t image) {
-      const float** tap = taps + i;
-      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const int64_t y = row + ky * g_.dilation[1];
-        for (int64_t kx = 0; kx < g_.kernel[0]; ++kx, tap += n) {
-          const int64_t place = column + kx * g_.dilation[0];
-          const bool inside = y >= 0 && y < x_.ne[2] && place >= 0 && place < x_.ne[1];
-          *tap = inside ? image_at(x_, place, y, image) : zeros;
-        }
-      }
+      set_taps(g_, x_, {column, row, image}, zeros, taps + i, n);
     });
     return taps;
   }

@@ -38,6 +38,20 @@ inline const float* image_at(const ggml_tensor& x, int64_t column, int64_t row, 
   return static_cast<const float*>(x.data) + ((image * x.ne[2] + row) * x.ne[1] + column) * x.ne[0];
 }
 
+// Pointers to what the taps of a window read that begins at a column and row, maybe outside: each
+// `n` after the one before. Beyond the image they read `zeros`.
+inline void set_taps(const Geometry& g, const ggml_tensor& x, const RowIndex& begin,
+                     const float* zeros, const float** tap, int64_t n) {
+  for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+    const int64_t row = begin.i2 + ky * g.dilation[1];
+    for (int64_t kx = 0; kx < g.kernel[0]; ++kx, tap += n) {
+      const int64_t column = begin.i1 + kx * g.dilation[0];
+      const bool inside = row >= 0 && row < x.ne[2] && column >= 0 && column < x.ne[1];
+      *tap = inside ? image_at(x, column, row, begin.i3) : zeros;
+    }
+  }
+}
+
 inline Epilogue epilogue_of(const HostTask& task) {
   const auto optional_data = [](const ggml_tensor* tensor) {
     return tensor == nullptr ? nullptr : static_cast<const float*>(tensor->data);

@@ -8,8 +8,10 @@
 namespace executorch_ggml {
 namespace {
 
-constexpr int64_t kTile = 2;        // results on a side
-constexpr int64_t kTileInputs = 4;  // inputs
+constexpr int64_t kTile = 2;  // results on a side
+// A tile's inputs, as a window.
+constexpr Geometry kInputs = {
+    .kernel = {4, 4}, .stride = {kTile, kTile}, .padding = {}, .dilation = {1, 1}};
 // With fewer channels or tiles the transforms cost what products they save.
 constexpr int64_t kLeastChannels = 32;
 constexpr int64_t kLeastTiles = 24;
@@ -144,18 +146,11 @@ class Winograd {
 
   void transform_inputs(const WinogradTiles& block, int64_t first) const {
     const float* const zeros = at_least(scratch_.zeros, c_in_);
-    const float** const taps = at_least(scratch_.taps, kTileInputs * kTileInputs * block.n_tiles);
+    const float** const taps = at_least(scratch_.taps, kInputs.n_taps() * block.n_tiles);
     for (int64_t i = 0; i < block.n_tiles; ++i) {
       const RowIndex at = place(first + i);
-      const float** tap = taps + i;
-      for (int64_t dy = 0; dy < kTileInputs; ++dy) {
-        const int64_t y = at.i2 * kTile - g_.padding[1] + dy;
-        for (int64_t dx = 0; dx < kTileInputs; ++dx, tap += block.n_tiles) {
-          const int64_t x = at.i1 * kTile - g_.padding[0] + dx;
-          const bool inside = y >= 0 && y < x_.ne[2] && x >= 0 && x < x_.ne[1];
-          *tap = inside ? image_at(x_, x, y, at.i3) : zeros;
-        }
-      }
+      set_taps(kInputs, x_, {at.i1 * kTile - g_.padding[0], at.i2 * kTile - g_.padding[1], at.i3},
+               zeros, taps + i, block.n_tiles);
     }
     image_kernels().winograd_input(
         block, taps, at_least(scratch_.inputs, kWinogradPlanes * block.n_tiles * c_in_));

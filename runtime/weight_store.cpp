@@ -136,6 +136,15 @@ Status share(WeightSource&& source, WeightStore::Stats& stats,
   return {};
 }
 
+// Of what is known of each value, the weights'.
+std::vector<bool> of_weights(const Graph& graph, const std::vector<bool>& of_values) {
+  std::vector<bool> result;
+  for (const Weight& weight : graph.weights) {
+    result.push_back(of_values[weight.value]);
+  }
+  return result;
+}
+
 // Whether each of Graph::weights is the first operand of a product.
 std::vector<bool> weights_in_products(const Graph& graph) {
   std::vector<bool> in_product(graph.values.size(), false);
@@ -144,11 +153,7 @@ std::vector<bool> weights_in_products(const Graph& graph) {
       in_product[call.inputs[0]] = true;
     }
   }
-  std::vector<bool> result;
-  for (const Weight& weight : graph.weights) {
-    result.push_back(in_product[weight.value]);
-  }
-  return result;
+  return of_weights(graph, in_product);
 }
 
 // Whether each of Graph::weights is read whole by a call: not those that are but tables of rows.
@@ -161,11 +166,7 @@ std::vector<bool> weights_read_whole(const Graph& graph) {
       }
     }
   }
-  std::vector<bool> result;
-  for (const Weight& weight : graph.weights) {
-    result.push_back(read_whole[weight.value]);
-  }
-  return result;
+  return of_weights(graph, read_whole);
 }
 
 // The extents of a weight, which no symbol may shape.
