@@ -136,13 +136,25 @@ int make_copy(WorkList& list, int i) {
       }
     }
   };
-  const auto copy_rows = [&node, &x, copy_row](int64_t first, int64_t end, const WorkMemory&) {
+  // An image's few planes become its pixels.
+  const bool from_planes = same && n >= 2 && n <= 4 && x.nb[0] % sizeof(float) == 0 &&
+                           x.nb[1] == sizeof(float) &&
+                           node.nb[1] == static_cast<size_t>(n) * sizeof(float);
+  const auto copy_rows = [&kernels, &node, &x, from_planes, n, copy_row](int64_t first, int64_t end,
+                                                                         const WorkMemory&) {
     // Rows may be as short as a pixel: where they are is found once for all along axis 1.
     for (int64_t row = first; row < end;) {
       const RowAt at = row_at(node, row);
       const char* source = row_data(x, at);
       char* target = row_data(node, at);
       const int64_t run_end = std::min(end, row + node.ne[1] - at.i1);
+      if (from_planes) {
+        kernels.interleave(reinterpret_cast<const float*>(source),
+                           static_cast<int64_t>(x.nb[0] / sizeof(float)), n, run_end - row,
+                           reinterpret_cast<float*>(target));
+        row = run_end;
+        continue;
+      }
       for (; row < run_end; ++row, source += x.nb[1], target += node.nb[1]) {
         copy_row(source, target);
       }

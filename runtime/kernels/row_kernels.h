@@ -32,6 +32,8 @@ struct RowKernels {
                bool neox, float* out);
   // F32 to F16, round to nearest even.
   void (*to_f16)(const float* x, int64_t n, ggml_fp16_t* out);
+  // out[i * n_planes + p] = x[p * stride + i], for 2 to 4 planes of n elements; any bits.
+  void (*interleave)(const float* x, int64_t stride, int64_t n_planes, int64_t n, float* out);
 };
 
 // The best set that this machine runs, see kernel_choice.h; "baseline" runs everywhere.

@@ -234,6 +234,23 @@ void to_f16(const float* x, int64_t n, ggml_fp16_t* out) {
   }
 }
 
+template <int Planes>
+void interleave_planes(const float* __restrict x, int64_t stride, int64_t n,
+                       float* __restrict out) {
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
+    for (int p = 0; p < Planes; ++p) {
+      out[i * Planes + p] = x[p * stride + i];
+    }
+  }
+}
+
+void interleave(const float* x, int64_t stride, int64_t n_planes, int64_t n, float* out) {
+  return n_planes == 2   ? interleave_planes<2>(x, stride, n, out)
+         : n_planes == 3 ? interleave_planes<3>(x, stride, n, out)
+                         : interleave_planes<4>(x, stride, n, out);
+}
+
 }  // namespace
 
 extern const RowKernels kRowKernels;
@@ -252,6 +269,7 @@ const RowKernels kRowKernels = {
     .softmax = softmax,
     .rope = rope,
     .to_f16 = to_f16,
+    .interleave = interleave,
 };
 
 }  // namespace EG_ISA

@@ -404,6 +404,25 @@ TEST_P(Rows, PairsAreRotated) {
   }
 }
 
+TEST_P(Rows, PlanesBecomePixels) {
+  for (int64_t n_planes = 2; n_planes <= 4; ++n_planes) {
+    for (int64_t n = 0; n <= kLongest; ++n) {
+      const int64_t stride = n + 3;
+      // Exactly as far as they are read, so that a sanitizer sees any access beyond.
+      const Floats x = random((n_planes - 1) * stride + n);
+      Floats expected;
+      for (int64_t i = 0; i < n * n_planes; ++i) {
+        expected.push_back(x[static_cast<size_t>(i % n_planes * stride + i / n_planes)]);
+      }
+      ASSERT_EQ(
+          result_of(n * n_planes,
+                    [&](float* out) { kernels_->interleave(x.data(), stride, n_planes, n, out); }),
+          expected)
+          << n << " of " << n_planes << " planes";
+    }
+  }
+}
+
 TEST_P(Rows, HalvesAreRoundedToNearestEven) {
   const auto check = [this](const Floats& x) {
     const auto n = static_cast<int64_t>(x.size());
