@@ -5,6 +5,7 @@
 
 #include "runtime/graph_builder_impl.h"
 #include "runtime/op_builders.h"
+#include "runtime/options.h"
 #include "runtime/scalar_type.h"
 #include "runtime/symexpr.h"
 
@@ -110,7 +111,7 @@ Status GraphBuilder::make_context() {
   }
   plan_.graph = ggml_new_graph_custom(plan_.context.get(), graph_size_, /*grads=*/false);
   tensors_.assign(program().values.size(), nullptr);
-  find_last_reads();
+  find_reads();
   return {};
 }
 
@@ -220,8 +221,21 @@ Status GraphBuilder::make_call(uint32_t index) {
     ggml_format_name(tensor, "%u:%s", index, name);
   }
   tensors_[result] = tensor;
-  append(tensor, call);
+  if (!is_left_to_next(index)) {
+    append(tensor, call);
+  }
   return {};
+}
+
+bool GraphBuilder::is_left_to_next(uint32_t index) const {
+  const ValueId result = program().calls[index].outputs[0];
+  if (index + 1 == program().calls.size() || n_reads_[result] != 1 ||
+      !request_.options.debug_dump.empty()) {
+    return false;
+  }
+  const Call& next = program().calls[index + 1];
+  return program().calls[index].op == Op::Conv2dNhwc && next.op == Op::Conv2dDwNhwc &&
+         next.inputs[1] == result;
 }
 
 Status GraphBuilder::save_old_content(uint32_t index) {
@@ -250,19 +264,22 @@ ggml_tensor* GraphBuilder::write_target(ValueId id) const {
   return replaced == write_targets_.end() ? tensors_[id] : replaced->second;
 }
 
-void GraphBuilder::find_last_reads() {
+void GraphBuilder::find_reads() {
   last_read_.assign(program().values.size(), 0);
+  n_reads_.assign(program().values.size(), 0);
   for (uint32_t i = 0; i < program().calls.size(); ++i) {
     const Call& call = program().calls[i];
     for (size_t operand = writes_first_operand(call.op) ? 1 : 0; operand < call.inputs.size();
          ++operand) {
       if (call.inputs[operand] != kAbsent) {
         last_read_[call.inputs[operand]] = i;
+        ++n_reads_[call.inputs[operand]];
       }
     }
   }
   for (const Argument& output : program().outputs) {
     last_read_[output.value] = kAbsent;
+    ++n_reads_[output.value];
   }
 }
 

@@ -53,8 +53,11 @@ class GraphBuilder {
   Status save_old_content(uint32_t index);
 
   ggml_tensor* write_target(ValueId id) const;
-  // The last call that reads each value; outputs are read at the end.
-  void find_last_reads();
+  // The last call that reads each value, and how many do; outputs are read at the end.
+  void find_reads();
+  // Whether the next call may compute this one as part of itself: nothing else reads the result,
+  // nor does a debug dump.
+  bool is_left_to_next(uint32_t index) const;
 
   // Call by call, so that the graph runs in the program's order: a state's write
   // comes before the reads that follow it, whatever they depend on.
@@ -72,6 +75,7 @@ class GraphBuilder {
   std::vector<ggml_tensor*> tensors_;              // by ValueId
   std::map<ValueId, ggml_tensor*> write_targets_;  // of values that are read from a copy
   std::vector<uint32_t> last_read_;                // by ValueId
+  std::vector<uint32_t> n_reads_;                  // by ValueId
   std::map<ValueId, ggml_tensor*> packed_;         // of weights that have a packed form
   std::map<std::string, HostFill*> fills_;
   Status failure_;

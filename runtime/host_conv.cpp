@@ -18,7 +18,20 @@ constexpr int64_t kBlockPointers = 1024;
 // Of so few channels a row of a window is one tap: a pointer to each of its own would cost more.
 constexpr int64_t kFewChannels = 16;
 
-// --- convolution ------------------------------------------------------------------------------
+// Some in a row, along an axis of the image.
+struct Inside {
+  int64_t first;
+  int64_t end;
+
+  int64_t count() const { return end - first; }
+};
+
+// Windows [first, end) of `n` along an axis have all their taps within the image's `extent`.
+Inside whole_windows(const Geometry& g, size_t axis, int64_t extent, int64_t n) {
+  const int64_t last = extent - 1 - (g.kernel[axis] - 1) * g.dilation[axis] + g.padding[axis];
+  const int64_t first = std::min(in_parts(g.padding[axis], g.stride[axis]), n);
+  return {first, last < 0 ? first : std::clamp(last / g.stride[axis] + 1, first, n)};
+}
 
 // Memory of a thread, kept from task to task.
 struct Scratch {
@@ -27,6 +40,11 @@ struct Scratch {
   std::vector<float> zeros;
   std::vector<float> widened;
 };
+
+Scratch& thread_scratch() {
+  static thread_local Scratch scratch;
+  return scratch;
+}
 
 // How a convolution is shared out: tiles of rows, for all panels, or groups of panels, each for
 // all tiles. The larger of the two operands is what is divided; the other is read by everyone.
@@ -60,8 +78,17 @@ class Convolution {
   void run() const {
     const Shares shares = shares_of(ggml_nrows(task_.result), kernel_, x_);
     const int64_t n_panels = kernel_.ne[2];
+    const auto run_part = [&](int64_t first_tile, int64_t end_tile, int64_t panel, int64_t end) {
+      const int64_t row = shares.first_row(first_tile);
+      run({.first_row = row,
+           .end_row = shares.first_row(end_tile),
+           .first_panel = panel,
+           .end_panel = end,
+           .out = task_.out<float>(row) + panel * kPanel,
+           .out_stride = task_.result->ne[0]});
+    };
     if (!shares.by_panels) {
-      return run(shares.first_row(task_.first_row), shares.first_row(task_.end_row), 0, n_panels);
+      return run_part(task_.first_row, task_.end_row, 0, n_panels);
     }
     for (int64_t unit = task_.first_row; unit < task_.end_row;) {
       // As many whole groups as there are, or the tiles of one.
@@ -70,15 +97,13 @@ class Convolution {
       const int64_t n_groups = tile == 0 ? std::max<int64_t>(left / shares.n_tiles, 1) : 1;
       const int64_t n = std::min(left, n_groups * shares.n_tiles - tile);
       const int64_t panel = unit / shares.n_tiles * kPanelGroup;
-      run(shares.first_row(tile), shares.first_row(std::min(tile + n, shares.n_tiles)), panel,
-          std::min(panel + n_groups * kPanelGroup, n_panels));
+      run_part(tile, std::min(tile + n, shares.n_tiles), panel,
+               std::min(panel + n_groups * kPanelGroup, n_panels));
       unit += n;
     }
   }
 
- private:
-  // Rows [first, end) times panels [first_panel, end_panel).
-  void run(int64_t first, int64_t end, int64_t first_panel, int64_t end_panel) const {
+  void run(const ConvPart& part) const {
     const int64_t channels = x_.ne[0];
     const int64_t c_out = task_.result->ne[0];
     const bool in_place = g_.n_taps() == 1 && g_.stride[0] == 1 && g_.stride[1] == 1 &&
@@ -92,6 +117,7 @@ class Convolution {
     ConvBlock block = {.taps = nullptr,
                        .x = nullptr,
                        .stride = channels,
+                       .tap_stride = 0,
                        .n_taps = n_taps,
                        .n_rows = 0,
                        .c_in = row_taps ? g_.kernel[0] * channels : channels,
@@ -99,26 +125,52 @@ class Convolution {
                        .kernel = kernel_.data,
                        .type = kernel_type(kernel_),
                        .widened = nullptr,
-                       .first_panel = first_panel,
-                       .end_panel = end_panel,
-                       .out = nullptr,
+                       .first_panel = part.first_panel,
+                       .end_panel = part.end_panel,
+                       .out = part.out,
+                       .out_stride = part.out_stride,
                        .epilogue = epilogue_};
     if (block.type != KernelType::F32) {
       block.widened = at_least(scratch_.widened, widened_size(n_taps, block.c_in));
     }
-    for (int64_t r = first; r < end; r += step) {
-      block.n_rows = std::min(step, end - r);
+    for (int64_t r = part.first_row; r < part.end_row; r += block.n_rows) {
+      block.n_rows = std::min(step, part.end_row - r);
+      block.taps = nullptr;
       if (in_place) {
         block.x = image_at(x_, r, 0, 0);
-      } else {
-        block.taps = row_taps ? window_rows(r, block.n_rows) : tap_pointers(r, block.n_rows);
+      } else if (!row_taps) {
+        block.taps = tap_pointers(r, block.n_rows);
+      } else if (!set_whole_windows(r, block)) {
+        block.taps = window_rows(r, block.n_rows);
       }
-      block.out = task_.out<float>(r);
       if (epilogue_.residual != nullptr) {
-        block.epilogue.residual = epilogue_.residual + r * c_out;
+        block.epilogue.residual = epilogue_.residual + r * c_out + part.first_panel * kPanel;
       }
       image_kernels().conv(block);
+      block.out += block.n_rows * part.out_stride;
     }
+  }
+
+ private:
+  // Windows from r on, of one row, whose taps are rows of the windows: where they are if all of
+  // them lie within the image. Else how many have to be looked up, with false.
+  bool set_whole_windows(int64_t r, ConvBlock& block) const {
+    const RowIndex at = task_.position(r);
+    const int64_t width = task_.result->ne[1];
+    const Inside columns = whole_windows(g_, 0, x_.ne[1], width);
+    const Inside rows = whole_windows(g_, 1, x_.ne[2], task_.result->ne[2]);
+    const bool whole_row = rows.first <= at.i2 && at.i2 < rows.end;
+    if (!whole_row || at.i1 < columns.first || at.i1 >= columns.end) {
+      const int64_t end = whole_row && at.i1 < columns.first ? columns.first : width;
+      block.n_rows = std::min(block.n_rows, end - at.i1);
+      return false;
+    }
+    block.n_rows = std::min(block.n_rows, columns.end - at.i1);
+    block.x = image_at(x_, at.i1 * g_.stride[0] - g_.padding[0],
+                       at.i2 * g_.stride[1] - g_.padding[1], at.i3);
+    block.stride = g_.stride[0] * x_.ne[0];
+    block.tap_stride = g_.dilation[1] * x_.ne[1] * x_.ne[0];
+    return true;
   }
 
   // visit(i, column, row, image) for positions [first, first + n): where the window begins.
@@ -183,73 +235,6 @@ class Convolution {
   Scratch& scratch_;
 };
 
-// --- depthwise --------------------------------------------------------------------------------
-
-// Taps [first, end) of a window lie within an image's axis.
-struct Inside {
-  int64_t first;
-  int64_t end;
-
-  int64_t count() const { return end - first; }
-};
-
-// Of the window that begins at `start`, maybe outside.
-Inside inside(const Geometry& g, size_t axis, int64_t start, int64_t extent) {
-  const int64_t dilation = g.dilation[axis];
-  const int64_t first = start >= 0 ? 0 : std::min(in_parts(-start, dilation), g.kernel[axis]);
-  const int64_t end =
-      start >= extent ? 0 : std::min((extent - 1 - start) / dilation + 1, g.kernel[axis]);
-  return {first, std::max(first, end)};
-}
-
-// A row of results, `y` of `image`.
-void depthwise_row(const HostTask& task, const Geometry& g, const Epilogue& epilogue, int64_t y,
-                   int64_t image) {
-  const ggml_tensor& x = task.operand(1);
-  const int64_t channels = x.ne[0];
-  const int64_t width = task.result->ne[1];
-  const int64_t row = y * g.stride[1] - g.padding[1];
-  const Inside taps_y = inside(g, 1, row, x.ne[2]);
-  const auto run = [&](int64_t first, int64_t end) {
-    const int64_t column = first * g.stride[0] - g.padding[0];
-    const Inside taps_x = inside(g, 0, column, x.ne[1]);
-    const bool none = taps_x.count() == 0 || taps_y.count() == 0;
-    const int64_t at = (image * task.result->ne[2] + y) * width + first;
-    DepthwiseRun r = {.x = none ? nullptr
-                                : image_at(x, column + taps_x.first * g.dilation[0],
-                                           row + taps_y.first * g.dilation[1], image),
-                      .n_x = none ? 0 : taps_x.count(),
-                      .n_y = none ? 0 : taps_y.count(),
-                      .x_stride = g.dilation[0] * channels,
-                      .y_stride = g.dilation[1] * x.ne[1] * channels,
-                      .step = g.stride[0] * channels,
-                      .n_positions = end - first,
-                      .channels = channels,
-                      .kernel = static_cast<const float*>(task.operand(0).data) +
-                                (taps_y.first * g.kernel[0] + taps_x.first) * channels,
-                      .kernel_stride = g.kernel[0] * channels,
-                      .out = task.out<float>(at),
-                      .epilogue = epilogue};
-    if (epilogue.residual != nullptr) {
-      r.epilogue.residual += at * channels;
-    }
-    image_kernels().conv_dw(r);
-  };
-  // Positions [whole, edge) have all their taps within the row.
-  const int64_t last = x.ne[1] - 1 - (g.kernel[0] - 1) * g.dilation[0] + g.padding[0];
-  const int64_t whole = std::min(in_parts(g.padding[0], g.stride[0]), width);
-  const int64_t edge = last < 0 ? whole : std::clamp(last / g.stride[0] + 1, whole, width);
-  for (int64_t i = 0; i < whole; ++i) {
-    run(i, i + 1);
-  }
-  if (whole < edge) {
-    run(whole, edge);
-  }
-  for (int64_t i = edge; i < width; ++i) {
-    run(i, i + 1);
-  }
-}
-
 }  // namespace
 
 int64_t conv_2d_units(std::span<const int64_t> ints, const std::array<int64_t, 4>& result_ne,
@@ -265,17 +250,11 @@ void host_conv_2d(const HostTask& task) {
   if (is_winograd(g, extents_of(*task.result), task.operand(0), task.operand(1))) {
     return winograd_conv_2d(task, g);
   }
-  static thread_local Scratch scratch;
-  Convolution(task, scratch).run();
+  Convolution(task, thread_scratch()).run();
 }
 
-void host_conv_2d_dw(const HostTask& task) {
-  const Geometry g = geometry_of(task.call.ints);
-  const Epilogue epilogue = epilogue_of(task);
-  const int64_t height = task.result->ne[2];
-  for (int64_t r = task.first_row; r < task.end_row; ++r) {
-    depthwise_row(task, g, epilogue, r % height, r / height);
-  }
+void conv_2d_part(const HostTask& task, const ConvPart& part) {
+  Convolution(task, thread_scratch()).run(part);
 }
 
 void host_pool_2d(const HostTask& task) {

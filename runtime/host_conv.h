@@ -1,6 +1,7 @@
 // What the convolutions over channels-last images have in common.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -83,6 +84,20 @@ T* at_least(std::vector<T>& memory, int64_t n) {
   }
   return memory.data();
 }
+
+// Rows of a convolution's result, positions of the images in turn, times panels of channels; and
+// where they are put: the first row's first channel, and the distance of rows in floats.
+struct ConvPart {
+  int64_t first_row;
+  int64_t end_row;
+  int64_t first_panel;
+  int64_t end_panel;
+  float* out;
+  int64_t out_stride;
+};
+
+// As host_conv_2d, of no residual unless it is put in the result.
+void conv_2d_part(const HostTask& task, const ConvPart& part);
 
 // Winograd's convolution, host_conv_winograd.cpp: whether it takes such a one, into how many units
 // it is divided, and some of them.

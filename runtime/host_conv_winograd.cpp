@@ -171,6 +171,7 @@ class Winograd {
     ConvBlock product = {.taps = nullptr,
                          .x = inputs,
                          .stride = c_in_,
+                         .tap_stride = 0,
                          .n_taps = 1,
                          .n_rows = block.n_tiles,
                          .c_in = c_in_,
@@ -181,6 +182,7 @@ class Winograd {
                          .first_panel = 0,
                          .end_panel = n_panels,
                          .out = products,
+                         .out_stride = channels,
                          .epilogue = {}};
     for (int64_t i = 0; i < kWinogradPlanes; ++i) {
       product.x = inputs + i * block.n_tiles * c_in_;

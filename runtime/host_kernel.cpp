@@ -1,5 +1,7 @@
 #include "runtime/host_kernel.h"
 
+#include <cstring>
+
 namespace executorch_ggml {
 
 void run_host_call(ggml_tensor* result, int ith, int nth, void* user_data) {
@@ -8,6 +10,21 @@ void run_host_call(ggml_tensor* result, int ith, int nth, void* user_data) {
   const int64_t units = call.n_units > 0 ? call.n_units : rows;
   const HostTask task = {result, call, units * ith / nth, units * (ith + 1) / nth};
   call.kernel(task);
+}
+
+CustomParams custom_params(const ggml_tensor& node) {
+  CustomParams params{};
+  static_assert(sizeof(params) <= sizeof(node.op_params));
+  std::memcpy(&params, node.op_params, sizeof(params));
+  return params;
+}
+
+HostCall* host_call_of(const ggml_tensor& node) {
+  if (node.op != GGML_OP_CUSTOM) {
+    return nullptr;
+  }
+  const CustomParams params = custom_params(node);
+  return params.run == run_host_call ? static_cast<HostCall*>(params.user_data) : nullptr;
 }
 
 Status ComputedCheck::status() const {

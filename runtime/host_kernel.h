@@ -26,6 +26,8 @@ struct HostParams {
   int64_t limit = 0;    // of indices, for messages
   int64_t n_units = 0;  // what tasks share out; 0: the result's rows
   int64_t size = 0;     // what it costs, as Work::elements; 0: by the elements of the result
+  int64_t least = 0;    // units that a task is worth, where threads are few enough
+  ggml_tensor* before = nullptr;  // a call that is computed as part of this one, not in the graph
 };
 
 struct HostTask;
@@ -40,13 +42,17 @@ class HostCall final : public ComputedCheck {
         ints(std::move(params.ints)),
         floats(std::move(params.floats)),
         n_units(params.n_units),
-        size(params.size) {}
+        size(params.size),
+        least(params.least),
+        before(params.before) {}
 
   const HostKernel kernel;
   const std::vector<int64_t> ints;
   const std::vector<float> floats;
   const int64_t n_units;
   const int64_t size;
+  const int64_t least;
+  ggml_tensor* const before;
 };
 
 // Where a row is.
@@ -104,6 +110,17 @@ struct HostTask {
 // ggml's callback: user_data is the HostCall.
 void run_host_call(ggml_tensor* result, int ith, int nth, void* user_data);
 
+// What ggml keeps of a custom node.
+struct CustomParams {
+  ggml_custom_op_t run;
+  int n_tasks;
+  void* user_data;
+};
+
+CustomParams custom_params(const ggml_tensor& node);
+// Of a node that run_host_call computes, else null.
+HostCall* host_call_of(const ggml_tensor& node);
+
 // A value as the torch type holds it, after arithmetic in 64 bits. I64 reports an
 // overflow of 32 bits.
 inline int32_t wrap(int64_t value, IntType type, HostCall& call) {
@@ -149,13 +166,19 @@ void host_recurrent(const HostTask& task);
 // Parts of ggml calls; host_attention.cpp.
 void zero_blind_rows(const HostTask& task);
 
-// Channels-last images; host_conv.cpp. Operands: kernel, x, bias or null, residual or null.
+// Channels-last images; host_conv*.cpp. Operands: kernel, x, bias or null, residual or null.
 // A unit of a convolution is some rows times some channels, one of a depthwise convolution a row
 // of the image.
 int64_t conv_2d_units(std::span<const int64_t> ints, const std::array<int64_t, 4>& result_ne,
                       const ggml_tensor& kernel, const ggml_tensor& x);
 void host_conv_2d(const HostTask& task);
 void host_conv_2d_dw(const HostTask& task);
+// A depthwise convolution and the convolution `before` it, strip by strip, so that what is between
+// them never leaves a cache. Operands: the first's with the x of the other, then the other's kernel
+// and bias. A unit is a row of the image, of a group of channels.
+int64_t conv_2d_then_dw_units(const ggml_tensor& conv, const std::array<int64_t, 4>& result_ne);
+bool can_precede_dw(const ggml_tensor& conv);
+void host_conv_2d_then_dw(const HostTask& task);
 void host_pool_2d(const HostTask& task);
 
 }  // namespace executorch_ggml

@@ -1,5 +1,7 @@
 // Channels-last images, ne (c, w, h, n): kernels of our own. ggml reads a convolution's image
 // with the channels outermost, and writes out every window.
+#include <algorithm>
+
 #include "runtime/kernels/image_kernels.h"
 #include "runtime/op_builders.h"
 #include "runtime/symexpr.h"
@@ -54,6 +56,33 @@ bool has_extents(const ggml_tensor& t, const std::array<int64_t, 4>& ne) {
   return t.ne[0] == ne[0] && t.ne[1] == ne[1] && t.ne[2] == ne[2] && t.ne[3] == ne[3];
 }
 
+// A multiplication is quick beside the elements that other ops compute one by one.
+int64_t convolution_size(const std::array<int64_t, 4>& ne, const ggml_tensor& kernel) {
+  constexpr int64_t kPerElement = 8;
+  return saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
+}
+
+// A depthwise convolution with the one whose result is its operand 1.
+ggml_tensor* after_convolution(OpContext& op, const std::array<ggml_tensor*, 4>& operands,
+                               HostParams params) {
+  // Rows that two tasks read are computed by both: a task is long beside them.
+  constexpr int64_t kRowsPerCut = 8;
+  ggml_tensor& before = *operands[1];
+  const std::array<int64_t, 4> ne = op.declared();
+  const int64_t span =
+      saturating_product(params.ints[conv::kKernel1] - 1, params.ints[conv::kDilation1]) + 1;
+  const int64_t stride = params.ints[conv::kStride1];
+  params.n_units = conv_2d_then_dw_units(before, ne);
+  params.size =
+      convolution_size({before.ne[0], before.ne[1], before.ne[2], before.ne[3]}, *before.src[0]);
+  const int64_t overlap = std::max<int64_t>(span - stride, 0);
+  params.least = std::min(kRowsPerCut * overlap / stride, params.n_units);
+  params.before = &before;
+  const std::array<ggml_tensor*, 6> all = {operands[0], before.src[1], operands[2],
+                                           operands[3], before.src[0], before.src[2]};
+  return op.host_op(host_conv_2d_then_dw, GGML_TYPE_F32, ne, all, std::move(params));
+}
+
 ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t, 4>& kernel_ne) {
   const std::array<int64_t, 4> ne = op.declared();
   std::array<ggml_tensor*, 4> operands = {op.in(0), op.in(1), op.in(2), op.in(3)};
@@ -85,10 +114,10 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
   }
   params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
   if (run == host_conv_2d) {
-    // A multiplication is quick beside the elements that other ops compute one by one.
-    constexpr int64_t kPerElement = 8;
     params.n_units = conv_2d_units(params.ints, ne, kernel, x);
-    params.size = saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
+    params.size = convolution_size(ne, kernel);
+  } else if (op.may_include(1) && can_precede_dw(x)) {
+    return after_convolution(op, operands, std::move(params));
   } else {
     params.n_units = ne[2] * ne[3];
   }

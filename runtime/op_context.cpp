@@ -58,6 +58,11 @@ ggml_tensor* OpContext::in(size_t i) const {
   return is_target ? builder_.write_target(id) : builder_.tensors_[id];
 }
 
+bool OpContext::may_include(size_t i) const {
+  return call_index_ > 0 && builder_.is_left_to_next(call_index_ - 1) &&
+         call_.inputs[i] == builder_.program().calls[call_index_ - 1].outputs[0];
+}
+
 ggml_tensor* OpContext::packed(size_t i) const {
   const auto found = builder_.packed_.find(call_.inputs[i]);
   return found == builder_.packed_.end() ? nullptr : found->second;
@@ -163,7 +168,7 @@ ggml_tensor* OpContext::checked_ids(size_t ids, int64_t limit) {
 ggml_tensor* OpContext::host_op(HostKernel kernel, ggml_type type, const std::array<int64_t, 4>& ne,
                                 std::span<ggml_tensor* const> operands, HostParams params) {
   auto host = std::make_unique<HostCall>(call_index_, kernel, std::move(params));
-  std::array<ggml_tensor*, 4> sources{};
+  std::array<ggml_tensor*, GGML_MAX_SRC> sources{};
   std::copy(operands.begin(), operands.end(), sources.begin());
   ggml_tensor* result = ggml_custom_4d(ggml(), type, ne[0], ne[1], ne[2], ne[3], sources.data(),
                                        static_cast<int>(operands.size()), run_host_call,

@@ -1,7 +1,7 @@
 // What is left to ggml, and kernels of ours that are nodes of the graph.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "ggml-cpp.h"
@@ -179,13 +179,6 @@ size_t independent_axis(const ggml_tensor& node) {
   }
 }
 
-// As ggml keeps them in op_params.
-struct CustomParams {
-  ggml_custom_op_t run;
-  int n_tasks;
-  void* user_data;
-};
-
 class HostCallWork final : public Work {
  public:
   HostCallWork(ggml_tensor& node, const CustomParams& params, int64_t size, const Shares& shares)
@@ -212,19 +205,19 @@ int make_host_call(WorkList& list, int i) {
   if (node.op != GGML_OP_CUSTOM) {
     return -1;
   }
-  CustomParams params{};
-  static_assert(sizeof(params) <= sizeof(node.op_params));
-  std::memcpy(&params, node.op_params, sizeof(params));
   // Most do more than pass their elements on.
   int64_t size = ggml_nelements(&node) * 8;
   Shares shares;
-  if (params.run == run_host_call) {
-    const HostCall& call = *static_cast<const HostCall*>(params.user_data);
-    const int64_t n_units = call.n_units > 0 ? call.n_units : row_count(node);
-    size = std::max(call.size, size);
-    shares = list.share_out(n_units, size / std::max<int64_t>(n_units, 1), kTaskElements);
+  if (const HostCall* const call = host_call_of(node); call != nullptr) {
+    const int64_t n_units = call->n_units > 0 ? call->n_units : row_count(node);
+    size = std::max(call->size, size);
+    const int64_t per_unit = size / std::max<int64_t>(n_units, 1);
+    shares = list.share_out(n_units, per_unit, std::max(call->least * per_unit, kTaskElements));
+    if (std::cmp_less(shares.n_tasks(), list.n_threads())) {
+      shares = list.share_out(n_units, per_unit, kTaskElements);
+    }
   }
-  list.add(std::make_unique<HostCallWork>(node, params, size, shares), i,
+  list.add(std::make_unique<HostCallWork>(node, custom_params(node), size, shares), i,
            {node.src[0], node.src[1], node.src[2], node.src[3], node.src[4], node.src[5],
             node.src[6], node.src[7], node.src[8], node.src[9]});
   return i;

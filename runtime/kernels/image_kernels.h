@@ -30,12 +30,13 @@ enum class KernelType { F32, F16, BF16 };
 // Output positions, the rows of the result, times output channels, counted in panels.
 //
 // What a row multiplies: for each tap c_in floats. `taps` holds, tap by tap, a pointer to them
-// for each of `n_rows`: taps[tap * n_rows + row]. Or `taps` is null, there is one tap, and the
-// rows lie `stride` floats apart from `x` on.
+// for each of `n_rows`: taps[tap * n_rows + row]. Or `taps` is null, and the rows lie `stride`
+// floats apart from `x` on, the taps of each `tap_stride`.
 struct ConvBlock {
   const float* const* taps;
   const float* x;
   int64_t stride;
+  int64_t tap_stride;
   int64_t n_taps;
   int64_t n_rows;
   int64_t c_in;
@@ -45,8 +46,9 @@ struct ConvBlock {
   float* widened;  // with another type than F32: room for widened_size(n_taps, c_in)
   int64_t first_panel;
   int64_t end_panel;
-  float* out;         // of the first row, and channel 0
-  Epilogue epilogue;  // residual: of the first row
+  float* out;  // of the first row, and the first panel
+  int64_t out_stride;
+  Epilogue epilogue;  // residual: as out
 };
 
 // The panels that a convolution widens at a time, in floats.
@@ -78,21 +80,31 @@ struct WinogradResult {
   Epilogue epilogue;   // residual: as out
 };
 
-// Depthwise: neighbouring output positions whose windows miss the same of their taps, those
-// beyond the image. Strides in floats.
+// Depthwise: whole rows of output positions. Of windows that reach beyond the image only the taps
+// within it count. Distances in floats.
 struct DepthwiseRun {
-  const float* x;  // the first tap within the image of the first position
-  int64_t n_x;     // taps within the image
-  int64_t n_y;
-  int64_t x_stride;  // between taps
-  int64_t y_stride;
-  int64_t step;  // between positions
-  int64_t n_positions;
+  const float* image;  // its first pixel
+  int64_t width;
+  int64_t height;
+  int64_t pixel;         // from one to the next
+  int64_t row_stride;    // between rows of the image
+  int64_t column;        // of the image, where the windows of the first position begin,
+  int64_t row;           // maybe outside; and how far they are apart
+  int64_t column_step;   // in pixels
+  int64_t row_step;      // in rows
+  int64_t kernel_width;  // taps
+  int64_t kernel_height;
+  int64_t column_dilation;
+  int64_t row_dilation;
+  int64_t n_positions;  // of a row
+  int64_t n_rows;
   int64_t channels;
-  const float* kernel;    // [tap][c], of the tap at x
-  int64_t kernel_stride;  // between its rows of taps
-  float* out;             // of the first position
-  Epilogue epilogue;      // residual: of the first position
+  const float* kernel;  // [kernel_height][kernel_width][c]
+  int64_t tap_stride;   // between its taps
+  float* out;           // of the first position
+  int64_t out_pixel;
+  int64_t out_row_stride;
+  Epilogue epilogue;  // residual: as out
 };
 
 // One output position: `n_x` by `n_y` elements of an image from `x`.

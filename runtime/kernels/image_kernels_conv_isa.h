@@ -112,7 +112,10 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
     }
   }
   if (b.taps == nullptr) {
-    multiply<Rows, kSums>(sums, b.x + row * b.stride, b.stride, w, size, b.c_in, ahead);
+    for (int64_t tap = 0; tap < b.n_taps; ++tap) {
+      multiply<Rows, kSums>(sums, b.x + row * b.stride + tap * b.tap_stride, b.stride,
+                            w + tap * b.c_in * kPanel, size, b.c_in, ahead + tap * b.c_in * kPanel);
+    }
   } else {
     for (int64_t tap = 0; tap < b.n_taps; ++tap) {
       multiply<Rows, kSums>(sums, b.taps + tap * b.n_rows + row, w + tap * b.c_in * kPanel, size,
@@ -121,12 +124,13 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
   }
   const Vec low = splat(e.min);
   const Vec high = splat(e.max);
-  float* out = b.out + row * b.c_out + c;
-  const float* residual = e.residual == nullptr ? nullptr : e.residual + row * b.c_out + c;
+  const int64_t at = row * b.out_stride + (panel - b.first_panel) * kPanel;
+  float* out = b.out + at;
+  const float* residual = e.residual == nullptr ? nullptr : e.residual + at;
   if (whole) {
     if (residual != nullptr) {
 #pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r, residual += b.c_out) {
+      for (int r = 0; r < Rows; ++r, residual += b.out_stride) {
 #pragma GCC unroll 8
         for (int v = 0; v < kSums; ++v) {
           sums[r][v] += load(residual + v * kWidth);
@@ -134,7 +138,7 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
       }
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r, out += b.c_out) {
+    for (int r = 0; r < Rows; ++r, out += b.out_stride) {
 #pragma GCC unroll 8
       for (int v = 0; v < kSums; ++v) {
         store(out + v * kWidth, limited(sums[r][v], low, high));
@@ -143,17 +147,17 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
     return;
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r, out += b.c_out) {
+  for (int r = 0; r < Rows; ++r, out += b.out_stride) {
 #pragma GCC unroll 8
     for (int v = 0; v < kSums; ++v) {
       const int64_t left = b.c_out - c - v * kWidth;
-      const int64_t at = r * b.c_out + v * kWidth;
+      const int64_t in_row = r * b.out_stride + v * kWidth;
       if (left >= kWidth) {
-        const Vec sum = residual == nullptr ? sums[r][v] : sums[r][v] + load(residual + at);
+        const Vec sum = residual == nullptr ? sums[r][v] : sums[r][v] + load(residual + in_row);
         store(out + v * kWidth, limited(sum, low, high));
       } else if (left > 0) {
         const Vec sum =
-            residual == nullptr ? sums[r][v] : sums[r][v] + load_part(residual + at, left);
+            residual == nullptr ? sums[r][v] : sums[r][v] + load_part(residual + in_row, left);
         store_part(out + v * kWidth, left, limited(sum, low, high));
       }
     }

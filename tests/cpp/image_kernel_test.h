@@ -21,32 +21,6 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline constexpr float kUntouched = 4711.0F;
 
-class ImageTest : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    kernels_ = image_kernels_named(GetParam());
-    if (kernels_ == nullptr) {
-      GTEST_SKIP() << "this machine does not run " << GetParam();
-    }
-  }
-
-  std::vector<float> random(int64_t n) {
-    std::normal_distribution<float> values;
-    std::vector<float> result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
-  }
-
-  int64_t draw(int64_t first, int64_t last) {
-    return std::uniform_int_distribution<int64_t>(first, last)(engine_);
-  }
-
-  const ImageKernels* kernels_ = nullptr;
-
- private:
-  std::mt19937 engine_{20};
-};
-
 inline float at(const std::vector<float>& values, int64_t i) {
   return values[static_cast<size_t>(i)];
 }
@@ -92,6 +66,46 @@ struct Finish {
     const double expected = std::clamp(sum, double{min}, double{max});
     ASSERT_NEAR(found, expected, 1e-5 * magnitude) << "channel " << c << ", at " << i;
   }
+};
+
+class ImageTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    kernels_ = image_kernels_named(GetParam());
+    if (kernels_ == nullptr) {
+      GTEST_SKIP() << "this machine does not run " << GetParam();
+    }
+  }
+
+  std::vector<float> random(int64_t n) {
+    std::normal_distribution<float> values;
+    std::vector<float> result(static_cast<size_t>(n));
+    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
+    return result;
+  }
+
+  int64_t draw(int64_t first, int64_t last) {
+    return std::uniform_int_distribution<int64_t>(first, last)(engine_);
+  }
+
+  // Bits of `kind`: a bias, a residual, limits.
+  void add_finish(Finish& finish, int64_t kind, int64_t channels, int64_t n_results) {
+    if ((kind & 1) != 0) {
+      finish.bias = random(channels);
+    }
+    if ((kind & 2) != 0) {
+      finish.residual = random(n_results);
+    }
+    if ((kind & 4) != 0) {
+      finish.min = -0.5F;
+      finish.max = 1.5F;
+    }
+  }
+
+  const ImageKernels* kernels_ = nullptr;
+
+ private:
+  std::mt19937 engine_{20};
 };
 
 inline constexpr const char* kIsas[] = {"baseline", "avx2", "avx512"};

@@ -16,8 +16,8 @@
 namespace executorch_ggml::testing {
 namespace {
 
-// A convolution of random positions of an image, or of rows at one distance, and what it is to
-// give.
+// A convolution of random positions of an image, or of rows and taps at one distance each, and what
+// it is to give.
 struct Conv {
   int64_t n_rows;
   int64_t n_taps;
@@ -25,19 +25,24 @@ struct Conv {
   int64_t c_out;
   std::vector<float> image{};
   std::vector<float> kernel{};    // [tap][c_in][c_out]
-  std::vector<int64_t> places{};  // in the image, as taps; empty: rows `stride` floats apart
+  std::vector<int64_t> places{};  // in the image, as taps; empty: at these distances
   int64_t stride = 0;
+  int64_t tap_stride = 0;
+  int64_t gap = 0;  // between the results of rows
   KernelType type = KernelType::F32;
-  int64_t first_panel = 0;  // those before it are not to be written
+  int64_t first_panel = 0;
   Finish finish{};
 
-  int64_t n_results() const { return n_rows * c_out; }
+  int64_t first_channel() const { return first_panel * kPanel; }
+  int64_t n_channels() const { return c_out - first_channel(); }
+  int64_t out_stride() const { return n_channels() + gap; }
+  int64_t n_results() const { return (n_rows - 1) * out_stride() + n_channels(); }
   int64_t n_panels() const { return (c_out + kPanel - 1) / kPanel; }
 
   // What a row multiplies.
   const float* input(int64_t tap, int64_t row) const {
-    return image.data() +
-           (places.empty() ? row * stride : places[static_cast<size_t>(tap * n_rows + row)] * c_in);
+    return image.data() + (places.empty() ? row * stride + tap * tap_stride
+                                          : places[static_cast<size_t>(tap * n_rows + row)] * c_in);
   }
 
   // In panels. What fills up the last one is not to reach any result.
@@ -71,6 +76,7 @@ struct Conv {
     kernels.conv({.taps = places.empty() ? nullptr : taps.data(),
                   .x = image.data(),
                   .stride = stride,
+                  .tap_stride = tap_stride,
                   .n_taps = n_taps,
                   .n_rows = n_rows,
                   .c_in = c_in,
@@ -81,14 +87,15 @@ struct Conv {
                   .first_panel = first_panel,
                   .end_panel = n_panels(),
                   .out = out.data(),
+                  .out_stride = out_stride(),
                   .epilogue = finish.epilogue()});
     return out;
   }
 
   void expect_equal(const std::vector<float>& found) const {
     for (int64_t i = 0; i < n_results(); ++i) {
-      const int64_t c = i % c_out;
-      if (c < first_panel * kPanel) {
+      const int64_t c = first_channel() + i % out_stride();
+      if (c >= c_out) {
         ASSERT_EQ(at(found, i), kUntouched);
         continue;
       }
@@ -96,66 +103,11 @@ struct Conv {
       for (int64_t tap = 0; tap < n_taps; ++tap) {
         for (int64_t j = 0; j < c_in; ++j) {
           terms.push_back(double{at(kernel, (tap * c_in + j) * c_out + c)} *
-                          double{input(tap, i / c_out)[j]});
+                          double{input(tap, i / out_stride())[j]});
         }
       }
       SCOPED_TRACE(std::to_string(n_rows) + " rows of " + std::to_string(n_taps) + " taps, " +
                    std::to_string(c_in) + " to " + std::to_string(c_out) + " channels");
-      ASSERT_NO_FATAL_FAILURE(finish.expect(at(found, i), terms, c, i));
-    }
-  }
-};
-
-// A depthwise convolution of some positions, and what it is to give. Distances in pixels.
-struct Depthwise {
-  int64_t channels;
-  int64_t n_positions;
-  int64_t n_x;
-  int64_t n_y;
-  int64_t x_stride = 1;
-  int64_t step = 1;
-  int64_t y_stride = 0;
-  int64_t kernel_width = 0;
-  std::vector<float> image{};
-  std::vector<float> kernel{};  // [n_y][kernel_width][c]
-  Finish finish{};
-
-  int64_t n_results() const { return n_positions * channels; }
-
-  int64_t input(int64_t position, int64_t x, int64_t y) const {
-    return position * step + x * x_stride + y * y_stride;
-  }
-
-  std::vector<float> run(const ImageKernels& kernels) const {
-    std::vector<float> out(static_cast<size_t>(n_results()), kUntouched);
-    kernels.conv_dw({.x = image.data(),
-                     .n_x = n_x,
-                     .n_y = n_y,
-                     .x_stride = x_stride * channels,
-                     .y_stride = y_stride * channels,
-                     .step = step * channels,
-                     .n_positions = n_positions,
-                     .channels = channels,
-                     .kernel = kernel.data(),
-                     .kernel_stride = kernel_width * channels,
-                     .out = out.data(),
-                     .epilogue = finish.epilogue()});
-    return out;
-  }
-
-  void expect_equal(const std::vector<float>& found) const {
-    for (int64_t i = 0; i < n_results(); ++i) {
-      const int64_t c = i % channels;
-      std::vector<double> terms;
-      for (int64_t y = 0; y < n_y; ++y) {
-        for (int64_t x = 0; x < n_x; ++x) {
-          terms.push_back(double{at(kernel, (y * kernel_width + x) * channels + c)} *
-                          double{at(image, input(i / channels, x, y) * channels + c)});
-        }
-      }
-      SCOPED_TRACE(std::to_string(n_positions) + " positions of " + std::to_string(n_x) + " x " +
-                   std::to_string(n_y) + " taps " + std::to_string(x_stride) + " apart, step " +
-                   std::to_string(step) + ", " + std::to_string(channels) + " channels");
       ASSERT_NO_FATAL_FAILURE(finish.expect(at(found, i), terms, c, i));
     }
   }
@@ -167,9 +119,10 @@ class ImageConv : public ImageTest {
     constexpr int64_t kPlaces = 13;
     Conv conv{.n_rows = n_rows, .n_taps = n_taps, .c_in = c_in, .c_out = c_out};
     conv.kernel = random(n_taps * c_out * c_in);
-    if (n_taps == 1 && draw(0, 1) == 0) {
-      conv.stride = c_in + draw(0, 3);
-      conv.image = random((n_rows - 1) * conv.stride + c_in);
+    if (draw(0, 1) == 0) {
+      conv.stride = draw(1, c_in + 3);
+      conv.tap_stride = draw(0, 50);
+      conv.image = random((n_rows - 1) * conv.stride + (n_taps - 1) * conv.tap_stride + c_in);
       return conv;
     }
     conv.image = random(kPlaces * c_in);
@@ -179,48 +132,10 @@ class ImageConv : public ImageTest {
     return conv;
   }
 
-  // With any strides.
-  Depthwise make_depthwise(int64_t n_positions, int64_t n_x, int64_t n_y, int64_t channels) {
-    const int64_t x_stride = draw(1, 2);
-    return make_depthwise(n_positions, n_x, n_y, channels, x_stride, x_stride * draw(1, 3));
-  }
-
-  Depthwise make_depthwise(int64_t n_positions, int64_t n_x, int64_t n_y, int64_t channels,
-                           int64_t x_stride, int64_t step) {
-    Depthwise conv{.channels = channels,
-                   .n_positions = n_positions,
-                   .n_x = n_x,
-                   .n_y = n_y,
-                   .x_stride = x_stride,
-                   .step = step,
-                   .y_stride = draw(1, 30),
-                   .kernel_width = n_x + draw(0, 2)};
-    conv.image = random((conv.input(n_positions - 1, n_x - 1, n_y - 1) + 1) * channels);
-    conv.kernel = random(n_y * conv.kernel_width * channels);
-    return conv;
-  }
-
-  void add_finish(Finish& finish, int64_t kind, int64_t channels, int64_t n_results) {
-    if ((kind & 1) != 0) {
-      finish.bias = random(channels);
-    }
-    if ((kind & 2) != 0) {
-      finish.residual = random(n_results);
-    }
-    if ((kind & 4) != 0) {
-      finish.min = -0.5F;
-      finish.max = 1.5F;
-    }
-  }
-
   void check(Conv conv) {
-    add_finish(conv.finish, draw(0, 7), conv.c_out, conv.n_results());
     conv.first_panel = draw(0, conv.n_panels() - 1);
-    conv.expect_equal(conv.run(*kernels_));
-  }
-
-  void check(Depthwise conv) {
-    add_finish(conv.finish, draw(0, 7), conv.channels, conv.n_results());
+    conv.gap = draw(0, 20);
+    add_finish(conv.finish, draw(0, 7), conv.c_out, conv.n_results());
     conv.expect_equal(conv.run(*kernels_));
   }
 };
@@ -249,27 +164,6 @@ TEST_P(ImageConv, TakesAnyNumberOfOutputChannels) {
       check(make(draw(1, 20), n_taps, draw(1, 40), c_out));
     }
   }
-}
-
-TEST_P(ImageConv, IsDepthwiseForAnyNumberOfChannelsAndPositions) {
-  for (int64_t channels = 1; channels <= 70; ++channels) {
-    for (const int64_t n_x : {1, 2, 3, 4, 5, 6}) {
-      check(make_depthwise(draw(1, 20), n_x, draw(1, 5), channels));
-    }
-  }
-  for (int64_t n_positions = 1; n_positions <= 30; ++n_positions) {
-    for (const int64_t n_x : {3, 5}) {
-      for (const int64_t step : {1, 2}) {
-        check(make_depthwise(n_positions, n_x, n_x, draw(1, 40), 1, step));
-      }
-    }
-  }
-}
-
-TEST_P(ImageConv, OfAWindowBeyondTheImageIsTheBias) {
-  Depthwise conv{.channels = 19, .n_positions = 1, .n_x = 0, .n_y = 0};
-  add_finish(conv.finish, 7, 19, 19);
-  conv.expect_equal(conv.run(*kernels_));
 }
 
 TEST_P(ImageConv, WidensKernelsInHalfPrecision) {
@@ -309,9 +203,6 @@ TEST_P(ImageConv, FinishesItsSumsInEveryWay) {
       Conv conv = make(31, 3, 37, channels);
       add_finish(conv.finish, kind, channels, conv.n_results());
       conv.expect_equal(conv.run(*kernels_));
-      Depthwise depthwise = make_depthwise(31, 3, 3, channels);
-      add_finish(depthwise.finish, kind, channels, depthwise.n_results());
-      depthwise.expect_equal(depthwise.run(*kernels_));
     }
   }
 }
@@ -326,37 +217,24 @@ TEST_P(ImageConv, ClampsInfinitiesAndKeepsNan) {
       finish.max = max;
       Conv conv = make(7, 1, 19, 19);
       conv.finish = finish;
-      std::vector<float> found = conv.run(*kernels_);
-      Depthwise depthwise = make_depthwise(7, 3, 3, 19);
-      depthwise.finish = finish;
-      const std::vector<float> more = depthwise.run(*kernels_);
-      found.insert(found.end(), more.begin(), more.end());
-      for (const float one : found) {
+      for (const float one : conv.run(*kernels_)) {
         ASSERT_TRUE(std::isnan(value) ? std::isnan(one) : one == (value > 0 ? max : -1.0F)) << one;
       }
     }
   }
 }
 
-// A NaN in one position or channel is of that position, or that channel, alone.
+// A NaN in one position is of that position alone.
 TEST_P(ImageConv, KeepsNanToItsPosition) {
-  Conv conv = make(13, 3, 21, 21);
-  std::fill(conv.places.begin(), conv.places.end(), 0);
+  Conv conv{.n_rows = 13, .n_taps = 3, .c_in = 21, .c_out = 21};
+  conv.kernel = random(3 * 21 * 21);
+  conv.image = random(2 * 21);
+  conv.places.assign(3 * 13, 0);
   conv.places[2 * 13 + 5] = 1;
   conv.image[21 + 20] = kNan;
   const std::vector<float> found = conv.run(*kernels_);
   for (int64_t i = 0; i < conv.n_results(); ++i) {
     ASSERT_EQ(std::isnan(at(found, i)), i / 21 == 5) << i;
-  }
-  Depthwise depthwise = make_depthwise(13, 3, 3, 21, 1, 1);
-  depthwise.y_stride = 15;
-  depthwise.image = random(3 * 15 * 21);
-  depthwise.image[(15 + 5) * 21 + 20] = kNan;
-  const std::vector<float> of_channels = depthwise.run(*kernels_);
-  for (int64_t i = 0; i < depthwise.n_results(); ++i) {
-    const int64_t position = i / 21;
-    const bool expected = i % 21 == 20 && position >= 3 && position <= 5;
-    ASSERT_EQ(std::isnan(at(of_channels, i)), expected) << i;
   }
 }
 

@@ -42,6 +42,7 @@ class ImageWinograd : public ImageTest {
       kernels_->conv({.taps = nullptr,
                       .x = inputs.data() + i * inputs_plane,
                       .stride = tiles.c_in,
+                      .tap_stride = 0,
                       .n_taps = 1,
                       .n_rows = tiles.n_tiles,
                       .c_in = tiles.c_in,
@@ -52,6 +53,7 @@ class ImageWinograd : public ImageTest {
                       .first_panel = 0,
                       .end_panel = n_panels,
                       .out = products.data() + i * products_plane,
+                      .out_stride = result.channels,
                       .epilogue = {}});
     }
     std::vector<float> out(static_cast<size_t>(4 * products_plane), kUntouched);
