@@ -227,7 +227,7 @@ Status GraphBuilder::make_call(uint32_t index) {
   return {};
 }
 
-bool GraphBuilder::is_left_to_next(uint32_t index) const {
+bool GraphBuilder::is_left_to_next(uint32_t index) {
   const ValueId result = program().calls[index].outputs[0];
   if (index + 1 == program().calls.size() || n_reads_[result] != 1 ||
       !request_.options.debug_dump.empty()) {
@@ -235,7 +235,8 @@ bool GraphBuilder::is_left_to_next(uint32_t index) const {
   }
   const Call& next = program().calls[index + 1];
   return program().calls[index].op == Op::Conv2dNhwc && next.op == Op::Conv2dDwNhwc &&
-         next.inputs[1] == result;
+         next.inputs[1] == result &&
+         takes_in_convolution(OpContext(*this, index + 1), *tensors_[result]);
 }
 
 Status GraphBuilder::save_old_content(uint32_t index) {

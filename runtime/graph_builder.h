@@ -67,9 +67,8 @@ class OpContext {
   ggml_tensor* in(size_t i) const;
   // The form of operand i that products read faster, if it is a weight that has one.
   ggml_tensor* packed(size_t i) const;
-  // Whether operand i is the call before this one, which is not in the graph yet and which nothing
-  // else reads: this call may compute it as part of itself.
-  bool may_include(size_t i) const;
+  // Whether the call before this one is not in the graph: this one computes it as part of itself.
+  bool takes_in_previous() const;
   // Declared extents of result i.
   std::array<int64_t, 4> declared(size_t i = 0) const;
   // Integer parameter i, evaluated; as_int() when it must fit an int (a failed

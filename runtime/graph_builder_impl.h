@@ -55,9 +55,9 @@ class GraphBuilder {
   ggml_tensor* write_target(ValueId id) const;
   // The last call that reads each value, and how many do; outputs are read at the end.
   void find_reads();
-  // Whether the next call may compute this one as part of itself: nothing else reads the result,
-  // nor does a debug dump.
-  bool is_left_to_next(uint32_t index) const;
+  // Whether the next call computes this one as part of itself, and nothing else reads the result,
+  // nor does a debug dump. This one has been built.
+  bool is_left_to_next(uint32_t index);
 
   // Call by call, so that the graph runs in the program's order: a state's write
   // comes before the reads that follow it, whatever they depend on.

@@ -18,16 +18,16 @@ constexpr int64_t kBlockPointers = 1024;
 // Of so few channels a row of a window is one tap: a pointer to each of its own would cost more.
 constexpr int64_t kFewChannels = 16;
 
-// Some in a row, along an axis of the image.
-struct Inside {
+// Windows [first, end) along an axis.
+struct Windows {
   int64_t first;
   int64_t end;
 
-  int64_t count() const { return end - first; }
+  bool has(int64_t i) const { return first <= i && i < end; }
 };
 
-// Windows [first, end) of `n` along an axis have all their taps within the image's `extent`.
-Inside whole_windows(const Geometry& g, size_t axis, int64_t extent, int64_t n) {
+// Those of `n` that have all their taps within the image's `extent`.
+Windows whole_windows(const Geometry& g, size_t axis, int64_t extent, int64_t n) {
   const int64_t last = extent - 1 - (g.kernel[axis] - 1) * g.dilation[axis] + g.padding[axis];
   const int64_t first = std::min(in_parts(g.padding[axis], g.stride[axis]), n);
   return {first, last < 0 ? first : std::clamp(last / g.stride[axis] + 1, first, n)};
@@ -157,10 +157,10 @@ class Convolution {
   bool set_whole_windows(int64_t r, ConvBlock& block) const {
     const RowIndex at = task_.position(r);
     const int64_t width = task_.result->ne[1];
-    const Inside columns = whole_windows(g_, 0, x_.ne[1], width);
-    const Inside rows = whole_windows(g_, 1, x_.ne[2], task_.result->ne[2]);
-    const bool whole_row = rows.first <= at.i2 && at.i2 < rows.end;
-    if (!whole_row || at.i1 < columns.first || at.i1 >= columns.end) {
+    const Windows columns = whole_windows(g_, 0, x_.ne[1], width);
+    const Windows rows = whole_windows(g_, 1, x_.ne[2], task_.result->ne[2]);
+    const bool whole_row = rows.has(at.i2);
+    if (!whole_row || !columns.has(at.i1)) {
       const int64_t end = whole_row && at.i1 < columns.first ? columns.first : width;
       block.n_rows = std::min(block.n_rows, end - at.i1);
       return false;

@@ -1,7 +1,6 @@
 // What the convolutions over channels-last images have in common.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>

@@ -10,10 +10,15 @@ namespace {
 
 // A smaller result stays in the caches by itself.
 constexpr size_t kWorthStrips = 4 << 20;
-// What of a convolution's result stays in a thread's cache until a depthwise one has read it.
+// What of a convolution's result stays in a thread's cache until a depthwise one has read it; and
+// what windows may take instead if they are larger than that.
 constexpr int64_t kStripBytes = 256 * 1024;
+constexpr int64_t kMostStripBytes = 16 * kStripBytes;
+constexpr int64_t kGroupChannels = kPanelGroup * kPanel;
+// Rows that two tasks read are computed by both: a task is so many times as long.
+constexpr int64_t kRowsPerCut = 8;
 
-// Rows of an image, and of some channels: what a depthwise convolution reads and gives.
+// Rows of an image, and of some channels, as a depthwise convolution reads them.
 struct ImageRows {
   const float* data;  // of the first row
   int64_t first_row;
@@ -21,6 +26,16 @@ struct ImageRows {
   int64_t first_channel;
   int64_t n_channels;
 };
+
+// How many rows of the image a window spans.
+int64_t span_of(const Geometry& g) { return (g.kernel[1] - 1) * g.dilation[1] + 1; }
+
+// How many a strip has to hold, of the image's `height`: those of one window and the next.
+int64_t least_rows(const Geometry& g, int64_t height) {
+  return std::min(span_of(g) + g.stride[1], height);
+}
+
+int64_t n_groups(const ggml_tensor& conv) { return in_parts(conv.ne[0], kGroupChannels); }
 
 class Depthwise {
  public:
@@ -35,12 +50,13 @@ class Depthwise {
 
   int64_t width() const { return task_.result->ne[1]; }
   int64_t height() const { return task_.result->ne[2]; }
-  // The image's rows that row y of the result begins with, maybe outside, and how many it spans.
+  // The rows of the image that row y of the result begins with and ends before, maybe outside.
   int64_t first_input(int64_t y) const { return y * g_.stride[1] - g_.padding[1]; }
-  int64_t span() const { return (g_.kernel[1] - 1) * g_.dilation[1] + 1; }
+  int64_t end_input(int64_t y) const { return first_input(y) + span_of(g_); }
+  int64_t least_rows() const { return executorch_ggml::least_rows(g_, image_height_); }
   // How many rows of the result read no more than the image's first `n` rows.
   int64_t rows_within(int64_t n) const {
-    const int64_t room = n + g_.padding[1] - span();
+    const int64_t room = n - end_input(0);
     return room < 0 ? 0 : room / g_.stride[1] + 1;
   }
 
@@ -100,13 +116,11 @@ class Strip {
     const int64_t width = conv_.result->ne[1];
     const int64_t height = conv_.result->ne[2];
     const int64_t first_channel = panel * kPanel;
-    const int64_t n_channels = std::min(kPanelGroup * kPanel, channels - first_channel);
+    const int64_t n_channels = std::min(kGroupChannels, channels - first_channel);
     const int64_t row_size = width * n_channels;
-    const int64_t least = depthwise_.span() + depthwise_.first_input(1) - depthwise_.first_input(0);
-    const int64_t most = std::min(std::max(kStripBytes / 4 / row_size, least), height);
+    const int64_t most = std::clamp(kStripBytes / 4 / row_size, depthwise_.least_rows(), height);
     float* const strip = at_least(memory_, most * row_size);
-    const int64_t last =
-        std::clamp(depthwise_.first_input(end - 1) + depthwise_.span(), int64_t{0}, height);
+    const int64_t last = std::clamp(depthwise_.end_input(end - 1), int64_t{0}, height);
     ImageRows rows = {.data = strip,
                       .first_row = 0,
                       .pixel = n_channels,
@@ -161,15 +175,25 @@ void host_conv_2d_dw(const HostTask& task) {
   }
 }
 
-int64_t conv_2d_then_dw_units(const ggml_tensor& conv, const std::array<int64_t, 4>& result_ne) {
-  return in_parts(in_parts(conv.ne[0], kPanel), kPanelGroup) * result_ne[2] * result_ne[3];
+bool is_worth_strips(const ggml_tensor& conv, std::span<const int64_t> ints) {
+  const HostCall* const call = host_call_of(conv);
+  const Geometry g = geometry_of(ints);
+  if (call == nullptr || call->kernel != host_conv_2d || conv.src[3] != nullptr ||
+      ggml_nbytes(&conv) < kWorthStrips || g.kernel[1] < 1 || g.stride[1] < 1 ||
+      g.dilation[1] < 1 ||
+      is_winograd(geometry_of(call->ints), extents_of(conv), *conv.src[0], *conv.src[1])) {
+    return false;
+  }
+  const int64_t row_bytes = conv.ne[1] * std::min(conv.ne[0], kGroupChannels) * 4;
+  return least_rows(g, conv.ne[2]) <= kMostStripBytes / row_bytes;
 }
 
-bool can_precede_dw(const ggml_tensor& conv) {
-  const HostCall* const call = host_call_of(conv);
-  return ggml_nbytes(&conv) >= kWorthStrips && call != nullptr && call->kernel == host_conv_2d &&
-         conv.src[3] == nullptr &&
-         !is_winograd(geometry_of(call->ints), extents_of(conv), *conv.src[0], *conv.src[1]);
+void set_strips(HostParams& params, ggml_tensor& conv, const std::array<int64_t, 4>& result_ne) {
+  const Geometry g = geometry_of(params.ints);
+  const int64_t overlap = std::max<int64_t>(span_of(g) - g.stride[1], 0);
+  params.n_units = n_groups(conv) * result_ne[2] * result_ne[3];
+  params.least = std::min(kRowsPerCut * overlap / g.stride[1], params.n_units);
+  params.before = &conv;
 }
 
 void host_conv_2d_then_dw(const HostTask& task) {
@@ -179,12 +203,12 @@ void host_conv_2d_then_dw(const HostTask& task) {
   const Depthwise depthwise(task, node.ne);
   const Strip strip(conv, depthwise, memory);
   const int64_t height = depthwise.height();
-  const int64_t n_groups = in_parts(in_parts(node.ne[0], kPanel), kPanelGroup);
+  const int64_t groups = n_groups(node);
   for (int64_t unit = task.first_row; unit < task.end_row;) {
     const int64_t first = unit % height;
     const int64_t end = std::min(height, first + task.end_row - unit);
     const int64_t group = unit / height;
-    strip.run(group / n_groups, group % n_groups * kPanelGroup, first, end);
+    strip.run(group / groups, group % groups * kPanelGroup, first, end);
     unit += end - first;
   }
 }

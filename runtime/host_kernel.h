@@ -26,7 +26,7 @@ struct HostParams {
   int64_t limit = 0;    // of indices, for messages
   int64_t n_units = 0;  // what tasks share out; 0: the result's rows
   int64_t size = 0;     // what it costs, as Work::elements; 0: by the elements of the result
-  int64_t least = 0;    // units that a task is worth, where threads are few enough
+  int64_t least = 0;    // units of a task at least, unless threads would have none
   ggml_tensor* before = nullptr;  // a call that is computed as part of this one, not in the graph
 };
 
@@ -173,12 +173,14 @@ int64_t conv_2d_units(std::span<const int64_t> ints, const std::array<int64_t, 4
                       const ggml_tensor& kernel, const ggml_tensor& x);
 void host_conv_2d(const HostTask& task);
 void host_conv_2d_dw(const HostTask& task);
-// A depthwise convolution and the convolution `before` it, strip by strip, so that what is between
-// them never leaves a cache. Operands: the first's with the x of the other, then the other's kernel
-// and bias. A unit is a row of the image, of a group of channels.
-int64_t conv_2d_then_dw_units(const ggml_tensor& conv, const std::array<int64_t, 4>& result_ne);
-bool can_precede_dw(const ggml_tensor& conv);
+// A depthwise convolution and the one `before` it, strip by strip, so that what is between them
+// never leaves a cache. Operands: the depthwise one's, but with the x of the other, then the
+// other's kernel and bias. A unit is a row of the image, of a group of channels.
 void host_conv_2d_then_dw(const HostTask& task);
+// Whether that pays; `ints`: of the depthwise convolution, maybe invalid.
+bool is_worth_strips(const ggml_tensor& conv, std::span<const int64_t> ints);
+// How it is shared out: sets n_units, least and before.
+void set_strips(HostParams& params, ggml_tensor& conv, const std::array<int64_t, 4>& result_ne);
 void host_pool_2d(const HostTask& task);
 
 }  // namespace executorch_ggml

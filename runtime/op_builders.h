@@ -63,6 +63,8 @@ ggml_tensor* build_upscale(OpContext& op);
 // channels-last images
 ggml_tensor* build_conv_2d_nhwc(OpContext& op);
 ggml_tensor* build_conv_2d_dw_nhwc(OpContext& op);
+// Whether this call is computed together with the convolution that it reads.
+bool takes_in_convolution(const OpContext& depthwise, const ggml_tensor& conv);
 ggml_tensor* build_pool_2d_nhwc(OpContext& op);
 // host-side ops
 ggml_tensor* build_host_unary(OpContext& op);

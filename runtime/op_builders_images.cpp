@@ -1,6 +1,6 @@
 // Channels-last images, ne (c, w, h, n): kernels of our own. ggml reads a convolution's image
 // with the channels outermost, and writes out every window.
-#include <algorithm>
+#include <vector>
 
 #include "runtime/kernels/image_kernels.h"
 #include "runtime/op_builders.h"
@@ -65,22 +65,22 @@ int64_t convolution_size(const std::array<int64_t, 4>& ne, const ggml_tensor& ke
 // A depthwise convolution with the one whose result is its operand 1.
 ggml_tensor* after_convolution(OpContext& op, const std::array<ggml_tensor*, 4>& operands,
                                HostParams params) {
-  // Rows that two tasks read are computed by both: a task is long beside them.
-  constexpr int64_t kRowsPerCut = 8;
   ggml_tensor& before = *operands[1];
   const std::array<int64_t, 4> ne = op.declared();
-  const int64_t span =
-      saturating_product(params.ints[conv::kKernel1] - 1, params.ints[conv::kDilation1]) + 1;
-  const int64_t stride = params.ints[conv::kStride1];
-  params.n_units = conv_2d_then_dw_units(before, ne);
   params.size =
       convolution_size({before.ne[0], before.ne[1], before.ne[2], before.ne[3]}, *before.src[0]);
-  const int64_t overlap = std::max<int64_t>(span - stride, 0);
-  params.least = std::min(kRowsPerCut * overlap / stride, params.n_units);
-  params.before = &before;
+  set_strips(params, before, ne);
   const std::array<ggml_tensor*, 6> all = {operands[0], before.src[1], operands[2],
                                            operands[3], before.src[0], before.src[2]};
   return op.host_op(host_conv_2d_then_dw, GGML_TYPE_F32, ne, all, std::move(params));
+}
+
+std::vector<int64_t> window_ints(const OpContext& op) {
+  std::vector<int64_t> ints;
+  for (size_t i = conv::kKernel0; i <= conv::kAfter1; ++i) {
+    ints.push_back(op.dim(i));
+  }
+  return ints;
 }
 
 ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t, 4>& kernel_ne) {
@@ -108,15 +108,12 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
                  "the residual must be as the result")) {
     return nullptr;
   }
-  HostParams params;
-  for (size_t i = conv::kKernel0; i <= conv::kAfter1; ++i) {
-    params.ints.push_back(op.dim(i));
-  }
+  HostParams params = {.ints = window_ints(op)};
   params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
   if (run == host_conv_2d) {
     params.n_units = conv_2d_units(params.ints, ne, kernel, x);
     params.size = convolution_size(ne, kernel);
-  } else if (op.may_include(1) && can_precede_dw(x)) {
+  } else if (op.takes_in_previous()) {
     return after_convolution(op, operands, std::move(params));
   } else {
     params.n_units = ne[2] * ne[3];
@@ -125,6 +122,10 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
 }
 
 }  // namespace
+
+bool takes_in_convolution(const OpContext& depthwise, const ggml_tensor& conv) {
+  return is_worth_strips(conv, window_ints(depthwise));
+}
 
 ggml_tensor* build_conv_2d_nhwc(OpContext& op) {
   const int64_t channels = op.dim(conv::kChannels);

@@ -58,9 +58,8 @@ ggml_tensor* OpContext::in(size_t i) const {
   return is_target ? builder_.write_target(id) : builder_.tensors_[id];
 }
 
-bool OpContext::may_include(size_t i) const {
-  return call_index_ > 0 && builder_.is_left_to_next(call_index_ - 1) &&
-         call_.inputs[i] == builder_.program().calls[call_index_ - 1].outputs[0];
+bool OpContext::takes_in_previous() const {
+  return call_index_ > 0 && builder_.is_left_to_next(call_index_ - 1);
 }
 
 ggml_tensor* OpContext::packed(size_t i) const {

@@ -1,7 +1,6 @@
 // What is left to ggml, and kernels of ours that are nodes of the graph.
 #include <algorithm>
 #include <array>
-#include <utility>
 #include <vector>
 
 #include "ggml-cpp.h"
@@ -212,10 +211,8 @@ int make_host_call(WorkList& list, int i) {
     const int64_t n_units = call->n_units > 0 ? call->n_units : row_count(node);
     size = std::max(call->size, size);
     const int64_t per_unit = size / std::max<int64_t>(n_units, 1);
-    shares = list.share_out(n_units, per_unit, std::max(call->least * per_unit, kTaskElements));
-    if (std::cmp_less(shares.n_tasks(), list.n_threads())) {
-      shares = list.share_out(n_units, per_unit, kTaskElements);
-    }
+    const int64_t least = std::min(call->least, n_units / list.n_threads());
+    shares = list.share_out(n_units, per_unit, std::max(least * per_unit, kTaskElements));
   }
   list.add(std::make_unique<HostCallWork>(node, custom_params(node), size, shares), i,
            {node.src[0], node.src[1], node.src[2], node.src[3], node.src[4], node.src[5],

@@ -2,8 +2,8 @@
 // ne (c, w, h, n).
 //
 // The kernels are compiled once for each instruction set (image_kernels_isa.h) and chosen
-// when the first one runs. A convolution multiplies the image where it lies, so that no window
-// is ever copied but those of few channels.
+// when the first one runs. A convolution multiplies the image where it lies: no window is ever
+// copied but those of few channels over an edge.
 #pragma once
 
 #include <cstdint>
@@ -88,9 +88,9 @@ struct DepthwiseRun {
   int64_t height;
   int64_t pixel;         // from one to the next
   int64_t row_stride;    // between rows of the image
-  int64_t column;        // of the image, where the windows of the first position begin,
-  int64_t row;           // maybe outside; and how far they are apart
-  int64_t column_step;   // in pixels
+  int64_t column;        // of the first window's first tap, maybe outside
+  int64_t row;           // the same
+  int64_t column_step;   // from a window to the next, in columns
   int64_t row_step;      // in rows
   int64_t kernel_width;  // taps
   int64_t kernel_height;

@@ -10,12 +10,6 @@ namespace {
 
 constexpr int64_t kVecs = kPanel / kWidth;  // of a panel
 
-// A NaN stays, as in torch.
-EG_INLINE Vec limited(Vec v, Vec low, Vec high) {
-  v = v < low ? low : v;
-  return v > high ? high : v;
-}
-
 // The sums of `Rows` rows and `Vectors` vectors of channels, in registers.
 template <int Rows, int Vectors>
 using Sums = Vec[size_t{Rows}][size_t{Vectors}];

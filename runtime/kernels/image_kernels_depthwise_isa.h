@@ -232,8 +232,7 @@ EG_INLINE void dw_window(const DepthwiseRun& d, int64_t row, int64_t column, int
   }
   const Value low = d.epilogue.min - Value{};
   const Value high = d.epilogue.max - Value{};
-  sum = sum < low ? low : sum;
-  lane_at<Lane>(d.out + out + c) = sum > high ? high : sum;
+  lane_at<Lane>(d.out + out + c) = limited(sum, low, high);
 }
 
 void dw_any(const DepthwiseRun& d) {

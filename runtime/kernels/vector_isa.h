@@ -78,6 +78,13 @@ EG_INLINE void store_part(float* p, int64_t n, Vec v) {
 // The larger of each lane; a NaN of `b` is taken, one of `a` is not.
 EG_INLINE Vec max_of(Vec a, Vec b) { return a > b ? a : b; }
 
+// Of floats or vectors. A NaN of `v` stays, as in torch.
+template <typename Value>
+EG_INLINE Value limited(Value v, Value low, Value high) {
+  v = v < low ? low : v;
+  return v > high ? high : v;
+}
+
 // op over all lanes, halves with halves: of a sum, fewer roundings than one after another.
 template <typename Op>
 EG_INLINE float folded(Vec v, Op op) {

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/cpp/delegate_harness.h"
 #include "tests/cpp/program_writer.h"
+#include "tests/cpp/temp_file.h"
 
 namespace executorch_ggml::testing {
 namespace {
@@ -41,14 +45,15 @@ struct Pair {
   Window first;
   Window depthwise;
   bool has_residual = false;
+  bool has_bias = true;  // both
 
   int64_t between(int64_t extent) const { return first.n(extent); }
   int64_t result(int64_t extent) const { return depthwise.n(between(extent)); }
   int64_t n_results() const { return channels * result(width) * result(height) * n_images; }
 };
 
-// How the two come together.
-enum class Reader { DepthwiseAlone, OutputToo };
+// What reads the result of the first.
+enum class Reader { DepthwiseAlone, DepthwiseTwice, OutputToo };
 
 class ConvolutionStrips : public ::testing::Test {
  protected:
@@ -72,7 +77,7 @@ class ConvolutionStrips : public ::testing::Test {
     residual_ = random(p.n_results());
   }
 
-  static std::vector<uint8_t> program(const Pair& p, Reader reader) {
+  static std::vector<uint8_t> program(const Pair& p, Reader reader, bool first_has_residual) {
     const int64_t n_panels = (p.channels + kPanel - 1) / kPanel;
     const int64_t depth = p.first.kernel * p.first.kernel * p.c_in;
     GraphWriter g;
@@ -83,14 +88,17 @@ class ConvolutionStrips : public ::testing::Test {
         g.weight(f32({p.channels, p.depthwise.kernel, p.depthwise.kernel}), {"depthwise"});
     const ValueId bias = g.weight(f32({p.channels}), {"depthwise.bias"});
     const TensorSpec result = f32({p.channels, p.result(p.width), p.result(p.height), p.n_images});
-    const ValueId residual = p.has_residual ? g.input(result) : kAbsent;
+    ValueId residual = p.has_residual ? g.input(result) : kAbsent;
     std::vector<Dim> ints = p.first.ints();
     ints.emplace_back(p.channels);
     const ValueId between = g.call(
-        Op::Conv2dNhwc, {first, x, first_bias, kAbsent},
+        Op::Conv2dNhwc,
+        {first, x, p.has_bias ? first_bias : kAbsent, first_has_residual ? x : kAbsent},
         f32({p.channels, p.between(p.width), p.between(p.height), p.n_images}), ints, {-0.5, 6.0});
-    const ValueId y = g.call(Op::Conv2dDwNhwc, {kernel, between, bias, residual}, result,
-                             p.depthwise.ints(), {-4.0, 4.0});
+    residual = reader == Reader::DepthwiseTwice ? between : residual;
+    const ValueId y =
+        g.call(Op::Conv2dDwNhwc, {kernel, between, p.has_bias ? bias : kAbsent, residual}, result,
+               p.depthwise.ints(), {-4.0, 4.0});
     g.output(g.call(Op::Reshape, {y}, f32({p.n_results()}), {p.n_results(), 1, 1, 1}));
     if (reader == Reader::OutputToo) {
       const int64_t n = p.channels * p.between(p.width) * p.between(p.height) * p.n_images;
@@ -99,8 +107,9 @@ class ConvolutionStrips : public ::testing::Test {
     return g.finish();
   }
 
-  std::vector<float> run_program(const Pair& p, Reader reader, RuntimeOptions options) {
-    Loaded loaded = load(program(p, reader), &data_, options);
+  std::vector<float> run_program(const Pair& p, Reader reader, RuntimeOptions options,
+                                 bool first_has_residual = false) {
+    Loaded loaded = load(program(p, reader, first_has_residual), &data_, options);
     EXPECT_TRUE(loaded.status.ok()) << loaded.status.message();
     if (!loaded.status.ok()) {
       return {};
@@ -126,18 +135,24 @@ class ConvolutionStrips : public ::testing::Test {
     return y.values<float>();
   }
 
-  // What the profile says, which the delegate prints at its end.
-  std::string profile_of(const Pair& p, Reader reader) {
+  // By the profile, which the delegate prints at its end.
+  bool are_one_node(const Pair& p, Reader reader, bool first_has_residual = false) {
     RuntimeOptions options;
     options.profile = true;
     ::testing::internal::CaptureStderr();
-    run_program(p, reader, options);
-    return ::testing::internal::GetCapturedStderr();
+    run_program(p, reader, options, first_has_residual);
+    const std::string profile = ::testing::internal::GetCapturedStderr();
+    const auto count = [&profile](const char* op) {
+      const size_t at = profile.find(op);
+      return at == std::string::npos ? 0.0 : std::stod(profile.substr(at + std::strlen(op)));
+    };
+    EXPECT_EQ(count("conv_2d_dw_nhwc"), 1.0) << profile;
+    return count("conv_2d_nhwc") == 0;
   }
 
   void check(const Pair& p, ggml_type type = GGML_TYPE_F32) {
     make_data(p, type);
-    EXPECT_EQ(profile_of(p, Reader::DepthwiseAlone).find("conv_2d_nhwc"), std::string::npos);
+    EXPECT_TRUE(are_one_node(p, Reader::DepthwiseAlone));
     RuntimeOptions options;
     options.n_threads = 1;
     const std::vector<float> expected = run_program(p, Reader::OutputToo, options);
@@ -152,9 +167,10 @@ class ConvolutionStrips : public ::testing::Test {
     }
   }
 
+  TestData data_;
+
  private:
   std::mt19937 engine_{12};
-  TestData data_;
   std::vector<float> x_;
   std::vector<float> residual_;
 };
@@ -200,10 +216,65 @@ TEST_F(ConvolutionStrips, OfKernelsInHalfPrecision) {
   check({1, 16, 96, 112, 112, kPointwise, kThreeHalving}, GGML_TYPE_BF16);
 }
 
-TEST_F(ConvolutionStrips, AreNotTakenWhereSomethingElseReadsTheResult) {
-  const Pair p{1, 16, 96, 112, 112, kPointwise, kThreeHalving};
+TEST_F(ConvolutionStrips, WithoutABias) {
+  check({.n_images = 1,
+         .c_in = 16,
+         .channels = 96,
+         .width = 112,
+         .height = 112,
+         .first = kPointwise,
+         .depthwise = kThree,
+         .has_bias = false});
+}
+
+TEST_F(ConvolutionStrips, AreNotTakenWhereTheyDoNotPay) {
+  const auto expect_two = [&](const Pair& p, Reader reader = Reader::DepthwiseAlone,
+                              bool first_has_residual = false) {
+    make_data(p, GGML_TYPE_F32);
+    EXPECT_FALSE(are_one_node(p, reader, first_has_residual));
+  };
+  const Pair p{1, 96, 96, 112, 112, kPointwise, kThree};
   make_data(p, GGML_TYPE_F32);
-  EXPECT_NE(profile_of(p, Reader::OutputToo).find("conv_2d_nhwc"), std::string::npos);
+  EXPECT_TRUE(are_one_node(p, Reader::DepthwiseAlone));
+  expect_two(p, Reader::OutputToo);
+  expect_two(p, Reader::DepthwiseTwice);
+  expect_two(p, Reader::DepthwiseAlone, /*first_has_residual=*/true);
+  expect_two({1, 96, 96, 50, 50, kPointwise, kThree});  // a small result
+  expect_two({1, 32, 96, 112, 112, kThree, kThree});    // fewer products otherwise
+  expect_two({1,
+              4,
+              48,
+              300,
+              300,
+              kPointwise,  // windows of 5 MB
+              {.kernel = 3, .padding = 40, .after = 40, .dilation = 45}});
+}
+
+TEST_F(ConvolutionStrips, AreNotTakenWhereEveryResultIsDumped) {
+  const Pair p{1, 16, 96, 112, 112, kPointwise, kThree};
+  make_data(p, GGML_TYPE_F32);
+  const TempFile dump({});
+  RuntimeOptions options;
+  options.debug_dump = dump.path();
+  run_program(p, Reader::DepthwiseAlone, options);
+  std::stringstream text;
+  text << std::ifstream(dump.path()).rdbuf();
+  EXPECT_NE(text.str().find("0:conv_2d_nhwc"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("1:conv_2d_dw_nhwc"), std::string::npos) << text.str();
+}
+
+// A result that no machine has memory for is an error, also where windows span all of it.
+TEST_F(ConvolutionStrips, DoNotHideWhatAResultTakes) {
+  constexpr int64_t kHuge = 1 << 20;
+  const Window first{.padding = kHuge / 2, .after = kHuge / 2 - 1};
+  const Pair p{1, 1, 1, 1, 1, first, {.kernel = 2, .dilation = kHuge - 1}};
+  ASSERT_EQ(p.result(1), 1);
+  make_data(p, GGML_TYPE_F32);
+  Loaded loaded = load(program(p, Reader::DepthwiseAlone, false), &data_, {});
+  const TestTensor x({1, 1, 1, 1}, std::vector<float>{1});
+  const TestTensor y = TestTensor::empty<float>({1});
+  const Status status = loaded.status.ok() ? run(*loaded.delegate, {&x}, {&y}) : loaded.status;
+  EXPECT_EQ(status.code(), StatusCode::OutOfMemory) << status.message();
 }
 
 }  // namespace

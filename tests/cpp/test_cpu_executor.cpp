@@ -217,6 +217,21 @@ TEST_F(CpuExecutorTest, TablesAndTurnedRows) {
   }
 }
 
+// As an image's planes become pixels, in tasks that begin within a row.
+TEST_F(CpuExecutorTest, TurnedPlanes) {
+  for (const int32_t n_planes : {2, 3, 4, 5}) {
+    inputs_.clear();
+    input({n_planes, 90, 211});
+    const int64_t n = int64_t{90} * 211 * n_planes;
+    GraphWriter g;
+    const ValueId planes = g.input(f32({211, 90, n_planes}));
+    const ValueId turned = g.call(Op::Permute, {planes}, f32({n_planes, 211, 90}), {1, 2, 0, 3});
+    const ValueId pixels = g.call(Op::Cont, {turned}, f32({n_planes, 211, 90}));
+    g.output(g.call(Op::Reshape, {pixels}, f32({n}), {n, 1, 1, 1}));
+    expect_same(std::move(g), static_cast<int32_t>(n), 0);
+  }
+}
+
 // Nodes without a kernel of ours, large enough for ggml to want its threads.
 TEST_F(CpuExecutorTest, NodesOfGgmlAreSharedOut) {
   const std::vector<int32_t> sizes = {5, 6, 41, 64};  // as torch has them

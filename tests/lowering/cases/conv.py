@@ -91,6 +91,16 @@ CONV_2D = [
     ),
     conv("conv2d_padding_of_its_own", lambda: nn.Conv2d(3, 4, 3, padding=(0, 2)), (r(2, 3, 7, 6),)),
     conv("conv2d_padding_beyond", lambda: nn.Conv2d(2, 3, 2, padding=4), (r(2, 2, 3, 2),)),
+    conv(
+        "conv2d_wider_than_the_image",
+        lambda: nn.Conv2d(2, 3, (2, 5), padding=(0, 3)),
+        (r(2, 2, 4, 2),),
+    ),
+    conv(
+        "conv2d_dilated_rows",
+        lambda: nn.Conv2d(3, 4, 3, padding=1, dilation=(2, 1)),
+        (r(2, 3, 9, 7),),
+    ),
     conv("conv2d_kernel_1", lambda: nn.Conv2d(3, 4, 1, stride=2), (r(2, 3, 7, 6),)),
     conv("conv2d_one_image", lambda: nn.Conv2d(3, 4, 3), (r(1, 3, 7, 6),)),
     conv("conv2d_unbatched", lambda: nn.Conv2d(3, 4, 3, padding=1), (r(3, 7, 6),)),
