@@ -73,6 +73,8 @@ class Convolution {
         x_(task.operand(1)),
         kernel_(task.operand(0)),
         epilogue_(epilogue_of(task)),
+        whole_columns_(whole_windows(g_, 0, x_.ne[1], task.result->ne[1])),
+        whole_rows_(whole_windows(g_, 1, x_.ne[2], task.result->ne[2])),
         scratch_(scratch) {}
 
   void run() const {
@@ -157,15 +159,13 @@ class Convolution {
   bool set_whole_windows(int64_t r, ConvBlock& block) const {
     const RowIndex at = task_.position(r);
     const int64_t width = task_.result->ne[1];
-    const Windows columns = whole_windows(g_, 0, x_.ne[1], width);
-    const Windows rows = whole_windows(g_, 1, x_.ne[2], task_.result->ne[2]);
-    const bool whole_row = rows.has(at.i2);
-    if (!whole_row || !columns.has(at.i1)) {
-      const int64_t end = whole_row && at.i1 < columns.first ? columns.first : width;
+    const bool whole_row = whole_rows_.has(at.i2);
+    if (!whole_row || !whole_columns_.has(at.i1)) {
+      const int64_t end = whole_row && at.i1 < whole_columns_.first ? whole_columns_.first : width;
       block.n_rows = std::min(block.n_rows, end - at.i1);
       return false;
     }
-    block.n_rows = std::min(block.n_rows, columns.end - at.i1);
+    block.n_rows = std::min(block.n_rows, whole_columns_.end - at.i1);
     block.x = image_at(x_, at.i1 * g_.stride[0] - g_.padding[0],
                        at.i2 * g_.stride[1] - g_.padding[1], at.i3);
     block.stride = g_.stride[0] * x_.ne[0];
@@ -232,6 +232,8 @@ class Convolution {
   const ggml_tensor& x_;
   const ggml_tensor& kernel_;
   const Epilogue epilogue_;
+  const Windows whole_columns_;
+  const Windows whole_rows_;
   Scratch& scratch_;
 };
 

@@ -48,12 +48,12 @@ class Depthwise {
         image_width_(image_ne[1]),
         image_height_(image_ne[2]) {}
 
+  const Geometry& geometry() const { return g_; }
   int64_t width() const { return task_.result->ne[1]; }
   int64_t height() const { return task_.result->ne[2]; }
   // The rows of the image that row y of the result begins with and ends before, maybe outside.
   int64_t first_input(int64_t y) const { return y * g_.stride[1] - g_.padding[1]; }
   int64_t end_input(int64_t y) const { return first_input(y) + span_of(g_); }
-  int64_t least_rows() const { return executorch_ggml::least_rows(g_, image_height_); }
   // How many rows of the result read no more than the image's first `n` rows.
   int64_t rows_within(int64_t n) const {
     const int64_t room = n - end_input(0);
@@ -118,7 +118,8 @@ class Strip {
     const int64_t first_channel = panel * kPanel;
     const int64_t n_channels = std::min(kGroupChannels, channels - first_channel);
     const int64_t row_size = width * n_channels;
-    const int64_t most = std::clamp(kStripBytes / 4 / row_size, depthwise_.least_rows(), height);
+    const int64_t most =
+        std::clamp(kStripBytes / 4 / row_size, least_rows(depthwise_.geometry(), height), height);
     float* const strip = at_least(memory_, most * row_size);
     const int64_t last = std::clamp(depthwise_.end_input(end - 1), int64_t{0}, height);
     ImageRows rows = {.data = strip,
@@ -192,6 +193,7 @@ void set_strips(HostParams& params, ggml_tensor& conv, const std::array<int64_t,
   const Geometry g = geometry_of(params.ints);
   const int64_t overlap = std::max<int64_t>(span_of(g) - g.stride[1], 0);
   params.n_units = n_groups(conv) * result_ne[2] * result_ne[3];
+  params.size = host_call_of(conv)->size;
   params.least = std::min(kRowsPerCut * overlap / g.stride[1], params.n_units);
   params.before = &conv;
 }

@@ -179,7 +179,7 @@ void host_conv_2d_dw(const HostTask& task);
 void host_conv_2d_then_dw(const HostTask& task);
 // Whether that pays; `ints`: of the depthwise convolution, maybe invalid.
 bool is_worth_strips(const ggml_tensor& conv, std::span<const int64_t> ints);
-// How it is shared out: sets n_units, least and before.
+// How it is shared out: sets n_units, size, least and before.
 void set_strips(HostParams& params, ggml_tensor& conv, const std::array<int64_t, 4>& result_ne);
 void host_pool_2d(const HostTask& task);
 

@@ -56,19 +56,11 @@ bool has_extents(const ggml_tensor& t, const std::array<int64_t, 4>& ne) {
   return t.ne[0] == ne[0] && t.ne[1] == ne[1] && t.ne[2] == ne[2] && t.ne[3] == ne[3];
 }
 
-// A multiplication is quick beside the elements that other ops compute one by one.
-int64_t convolution_size(const std::array<int64_t, 4>& ne, const ggml_tensor& kernel) {
-  constexpr int64_t kPerElement = 8;
-  return saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
-}
-
 // A depthwise convolution with the one whose result is its operand 1.
 ggml_tensor* after_convolution(OpContext& op, const std::array<ggml_tensor*, 4>& operands,
                                HostParams params) {
   ggml_tensor& before = *operands[1];
   const std::array<int64_t, 4> ne = op.declared();
-  params.size =
-      convolution_size({before.ne[0], before.ne[1], before.ne[2], before.ne[3]}, *before.src[0]);
   set_strips(params, before, ne);
   const std::array<ggml_tensor*, 6> all = {operands[0], before.src[1], operands[2],
                                            operands[3], before.src[0], before.src[2]};
@@ -111,8 +103,10 @@ ggml_tensor* convolution(OpContext& op, HostKernel run, const std::array<int64_t
   HostParams params = {.ints = window_ints(op)};
   params.floats = {op.param(conv::kMin), op.param(conv::kMax)};
   if (run == host_conv_2d) {
+    // A multiplication is quick beside the elements that other ops compute one by one.
+    constexpr int64_t kPerElement = 8;
     params.n_units = conv_2d_units(params.ints, ne, kernel, x);
-    params.size = convolution_size(ne, kernel);
+    params.size = saturating_product(ne[0] * ne[1] * ne[2] * ne[3], kernel.ne[1]) / kPerElement;
   } else if (op.takes_in_previous()) {
     return after_convolution(op, operands, std::move(params));
   } else {

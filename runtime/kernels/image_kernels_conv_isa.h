@@ -105,6 +105,7 @@ __attribute__((noinline)) void tile(const ConvBlock& b, const float* w, int64_t 
       sums[r][v] = bias;
     }
   }
+  // A loop each: with the choice within one, MobileNetV2 is 1.5 % slower.
   if (b.taps == nullptr) {
     for (int64_t tap = 0; tap < b.n_taps; ++tap) {
       multiply<Rows, kSums>(sums, b.x + row * b.stride + tap * b.tap_stride, b.stride,

@@ -75,13 +75,13 @@ struct Windows {
 };
 
 template <int Rows>
-using Sums2d = Vec[size_t{Rows}][size_t{kPositions}];
+using WindowSums = Vec[size_t{Rows}][size_t{kPositions}];
 
 // Adds the inputs of row y, counted from the first window's on, to the sums of the windows that it
 // is in. `Edges`: whether some columns or rows are not within the image.
 template <int Rows, int Taps, int Step, bool Edges>
 EG_INLINE void add_row(const DepthwiseRun& d, const Windows& at, int64_t c, int64_t y,
-                       Sums2d<Rows>& sums) {
+                       WindowSums<Rows>& sums) {
   constexpr int kInputs = (kPositions - 1) * Step + Taps;
   const auto is_in = [y](int r) { return Rows == 1 || (y >= r * Step && y < r * Step + Taps); };
   Vec weights[size_t{Rows}][size_t{Taps}];
@@ -115,7 +115,7 @@ EG_INLINE void add_row(const DepthwiseRun& d, const Windows& at, int64_t c, int6
 // A vector of channels from c on: `Rows` by kPositions windows, `Step` apart.
 template <int Rows, int Taps, int Step, bool Edges>
 EG_INLINE void dw_vector(const DepthwiseRun& d, const Windows& at, int64_t c) {
-  Sums2d<Rows> sums;
+  WindowSums<Rows> sums;
   const Vec bias = d.epilogue.bias == nullptr ? Vec{} : load(d.epilogue.bias + c);
 #pragma GCC unroll 2
   for (int r = 0; r < Rows; ++r) {

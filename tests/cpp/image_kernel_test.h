@@ -14,6 +14,7 @@
 
 #include "ggml.h"
 #include "runtime/kernels/image_kernels.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml::testing {
 
@@ -77,12 +78,7 @@ class ImageTest : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  std::vector<float> random(int64_t n) {
-    std::normal_distribution<float> values;
-    std::vector<float> result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
-  }
+  std::vector<float> random(int64_t n) { return normal_values(n, engine_); }
 
   int64_t draw(int64_t first, int64_t last) {
     return std::uniform_int_distribution<int64_t>(first, last)(engine_);

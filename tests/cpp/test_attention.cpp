@@ -13,6 +13,7 @@
 
 #include "runtime/delegate.h"
 #include "tests/cpp/program_writer.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml {
 namespace {
@@ -70,10 +71,7 @@ std::vector<uint8_t> cache_program(const Shape& s) {
 
 std::vector<float> random_values(size_t count, uint32_t seed) {
   std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  std::generate(values.begin(), values.end(), [&] { return normal(engine); });
-  return values;
+  return testing::normal_values(static_cast<int64_t>(count), engine);
 }
 
 // q, k and v of a whole sequence, [batch][position][head][dim].

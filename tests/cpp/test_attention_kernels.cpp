@@ -15,6 +15,7 @@
 
 #include "ggml.h"
 #include "runtime/kernels/attention_kernels.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml {
 namespace {
@@ -248,12 +249,7 @@ class Attentions : public ::testing::TestWithParam<const char*> {
     return std::uniform_int_distribution<int64_t>(first, last)(engine_);
   }
 
-  Floats random(int64_t n) {
-    std::normal_distribution<float> values;
-    Floats result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
-  }
+  Floats random(int64_t n) { return testing::normal_values(n, engine_); }
 
   float draw_mask(const Shape& shape, int64_t token, int64_t key) {
     const int64_t position = shape.n_kv - shape.n_tokens + token;

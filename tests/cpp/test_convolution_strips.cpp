@@ -2,7 +2,6 @@
 // two one after the other.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -13,6 +12,7 @@
 
 #include "tests/cpp/delegate_harness.h"
 #include "tests/cpp/program_writer.h"
+#include "tests/cpp/random_values.h"
 #include "tests/cpp/temp_file.h"
 
 namespace executorch_ggml::testing {
@@ -57,12 +57,7 @@ enum class Reader { DepthwiseAlone, DepthwiseTwice, OutputToo };
 
 class ConvolutionStrips : public ::testing::Test {
  protected:
-  std::vector<float> random(int64_t n) {
-    std::normal_distribution<float> values;
-    std::vector<float> result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
-  }
+  std::vector<float> random(int64_t n) { return normal_values(n, engine_); }
 
   void make_data(const Pair& p, ggml_type type) {
     const int64_t n_panels = (p.channels + kPanel - 1) / kPanel;

@@ -9,6 +9,7 @@
 
 #include "tests/cpp/delegate_harness.h"
 #include "tests/cpp/program_writer.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml::testing {
 namespace {
@@ -23,10 +24,7 @@ constexpr int kOfExecuTorch = 100;
 class CpuExecutorTest : public ::testing::Test {
  protected:
   std::vector<float> random(size_t count) {
-    std::normal_distribution<float> values;
-    std::vector<float> result(count);
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
+    return normal_values(static_cast<int64_t>(count), engine_);
   }
 
   // An input of these torch sizes with random values.

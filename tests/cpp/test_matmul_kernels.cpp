@@ -18,6 +18,7 @@
 
 #include "ggml.h"
 #include "runtime/kernels/matmul_kernels.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml {
 namespace {
@@ -132,12 +133,7 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<const char*, ggml_
     return std::uniform_int_distribution<int64_t>(first, last)(engine_);
   }
 
-  std::vector<float> random(int64_t n) {
-    std::normal_distribution<float> values;
-    std::vector<float> result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
-  }
+  std::vector<float> random(int64_t n) { return testing::normal_values(n, engine_); }
 
   // As in a model: each block of its own magnitude, its values about a mean of its own.
   std::vector<float> uneven(int64_t n) {

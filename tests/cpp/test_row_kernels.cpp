@@ -13,6 +13,7 @@
 
 #include "ggml.h"
 #include "runtime/kernels/row_kernels.h"
+#include "tests/cpp/random_values.h"
 
 namespace executorch_ggml {
 namespace {
@@ -49,10 +50,7 @@ class Rows : public ::testing::TestWithParam<const char*> {
   }
 
   Floats random(int64_t n, float deviation = 1.0F) {
-    std::normal_distribution<float> values(0.0F, deviation);
-    Floats result(static_cast<size_t>(n));
-    std::generate(result.begin(), result.end(), [&] { return values(engine_); });
-    return result;
+    return testing::normal_values(n, engine_, deviation);
   }
 
   const RowKernels* kernels_ = nullptr;
